@@ -28,7 +28,7 @@ from lynxbench.ledger.queries import Wanted, list_results, open_runs
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.contract import CallableEngine, Contract
 from lynxbench.model.file_nodes import nodes_from_json
-from lynxbench.model.interventions import InterventionScope
+from lynxbench.model.interventions import InterventionChoice, parse_intervention
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.strict_file import validate
@@ -149,7 +149,7 @@ def run(
         ledger,
         progress,
         declaration=None if declare is None else read_declaration(Path(declare)),
-        scope=None if intervene is None else _one_of(InterventionScope, intervene),
+        scope=None if intervene is None else parse_intervention(intervene),
         resume=resume,
     )
 
@@ -268,7 +268,7 @@ def _measure(
     progress: Callable[[str], object] | None,
     *,
     declaration: Declaration | None = None,
-    scope: InterventionScope | None = None,
+    scope: InterventionChoice | None = None,
     resume: bool = False,
     notes: Sequence[str] = (),
 ) -> Measurement:

@@ -22,8 +22,9 @@ from lynxbench.experiment.defining import EXPERIMENT, parse_definition
 from lynxbench.model.document import Document
 from lynxbench.model.file_problems import PATTERN_WORDS
 from lynxbench.model.strict_file import FileForm
+from lynxbench.run.machine_servers import SERVERS, parse_servers
 
-FORMS: tuple[FileForm[Document], ...] = (CONTRACT, SITE, EXPERIMENT, PLAN, CATALOGUE)  # type: ignore[assignment]
+FORMS: tuple[FileForm[Document], ...] = (CONTRACT, SITE, EXPERIMENT, PLAN, CATALOGUE, SERVERS)  # type: ignore[assignment]
 SOUND: dict[str, str] = {
     "contract": (Path(__file__).parents[1] / "data" / "contracts" / "sound.yaml").read_text(encoding="utf-8"),
     "site": """\
@@ -71,6 +72,14 @@ devices:
     released: 2026
     sources: [{what: all, where: sheet}]
 """,
+    "servers": """\
+lynxbench_servers: 1
+servers:
+  llama:
+    command: [llama-server, --port, "{port}"]
+    kind: llamacpp
+    within: 5 min
+""",
     "claim": """\
 model: llama-3.1-8b-instruct
 throughput: 2400 tokens/s
@@ -84,6 +93,7 @@ PARSERS: dict[str, Callable[[str, str], object]] = {
     "experiment": lambda text, file: parse_definition(text, file, Path()),
     "plan": parse_offers,
     "catalogue": parse_catalogue,
+    "servers": parse_servers,
     "claim": lint_claim,
 }
 LONGEST_WAIT_S = 5.0
@@ -150,6 +160,20 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "missing key": ("    memory: 3.0\n", "", 3, "devices.x1.memory", "is missing: terabytes a second of the"),
         "duplicate key": ("link: 64", "link: 64\n    link: 63", 9, "devices.x1.link", "the first is on line 8"),
         "unknown precision": ("{bf16: 500}", "{bf17: 500}", 5, "devices.x1.dense.bf17", "did you mean bf16?"),
+    },
+    "servers": {
+        "unknown key": ("command:", "comand:", 4, "servers.llama.comand", "did you mean command?"),
+        "wrong type": (
+            '[llama-server, --port, "{port}"]', "serve", 4, "servers.llama.command", "must be a list, not 'serve'",
+        ),
+        "wrong unit": ("5 min", "5 W", 6, "servers.llama.within", "use one of ns, us, µs, ms, s"),
+        "missing unit": ("5 min", "5", 6, "servers.llama.within", "5 has no unit; use one of ns"),
+        "out of range": ("5 min", "0 s", 6, "servers.llama.within", "must be above 0 s, not '0 s'"),
+        "missing key": (
+            '    command: [llama-server, --port, "{port}"]\n', "", 3, "servers.llama.command", "is missing: the words",
+        ),
+        "duplicate key": ("within: 5 min", "within: 5 min\n    within: 1 s", 7, "servers.llama.within", "is on line 6"),
+        "not one of": ("llamacpp", "lamacpp", 5, "servers.llama.kind", "did you mean llamacpp?"),
     },
     "claim": {
         "duplicate key": ("precision: fp8", "precision: fp8\nmodel: b", 4, "model", "the first is on line 1"),
@@ -240,7 +264,7 @@ def test_a_file_that_expands_without_bound_is_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", sorted(SOUND.keys() - {"claim"}))
 @pytest.mark.parametrize(("text", "says"), [("", "is empty; "), ("- 1\n", "is a mapping of keys, not a list; ")])
 def test_a_file_without_keys_says_how_to_begin_one(kind: str, text: str, says: str) -> None:
-    form = {"contract": CONTRACT, "site": SITE, "experiment": EXPERIMENT, "plan": PLAN, "catalogue": CATALOGUE}[kind]
+    form = dict(zip(SOUND, FORMS, strict=False))[kind]
     assert f"{says}{form.begin}" in _refusal(kind, text).problem
 
 

@@ -14,7 +14,8 @@ from lynxbench.errors import BadInput
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
-from lynxbench.model.interventions import InterventionScope
+from lynxbench.model.interventions import InterventionScope, parse_intervention
+from lynxbench.model.launching import ARGUMENTS
 from lynxbench.model.quantities import format_duration
 from lynxbench.run.greeting import greet
 
@@ -27,10 +28,13 @@ class RunCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give a bare `--intervene` its word."""
         following = [*args, ""][1:]
-        scopes = set(InterventionScope)
-        bare = [word == "--intervene" and after not in scopes for word, after in zip(args, following, strict=True)]
+        bare = [word == "--intervene" and not _is_choice(after) for word, after in zip(args, following, strict=True)]
         given = [f"{word}=verdict" if alone else word for word, alone in zip(args, bare, strict=True)]
         return super().parse_args(ctx, given)
+
+
+def _is_choice(word: str) -> bool:
+    return word in set(InterventionScope) or word.startswith(ARGUMENTS)
 
 
 def _tell_fitted(fitted: Contract, whole: Contract) -> None:
@@ -46,11 +50,12 @@ def run(
     out: Path = OUT,
     resume: bool = RESUME,
     declare: Path | None = DECLARE,
-    intervene: InterventionScope | None = typer.Option(
+    intervene: str | None = typer.Option(
         None,
         "--intervene",
-        metavar="[verdict|all]",
-        help="Also test the verdict: run again with what it blames changed; `all` tries every change there is.",
+        metavar="[verdict|all|KEY=VALUE]",
+        help="Also test the verdict: run again with what it blames changed; `all` tries every change there is, and "
+        "engine.serve.arguments.NAME=VALUE that one of a server which is started here.",
     ),
     plan: bool = typer.Option(False, "--plan", help="Say what would be done and how long it takes; do nothing."),
     within: str | None = typer.Option(
@@ -63,6 +68,7 @@ def run(
     as_json: bool = typer.Option(False, "--json", help="Print the result document on standard output, nothing else."),
 ) -> None:
     """Capture, measure, attribute, record, report. Exit code 1 when the result is void."""
+    choice = None if intervene is None else parse_intervention(intervene)
     agreed = read_contract(contract)
     if plan or within is not None:
         from lynxbench.cli.run_plan import fit_within, plan_run
@@ -94,7 +100,7 @@ def run(
     finished, paths = carry_out(
         agreed,
         lambda progress: run_contract(
-            agreed, out, declaration, progress, intervene, recorder, greeting, reference=answers, resume=resume
+            agreed, out, declaration, progress, choice, recorder, greeting, reference=answers, resume=resume
         ),
         recorder,
     )

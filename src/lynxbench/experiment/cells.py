@@ -12,7 +12,9 @@ from lynxbench.experiment.definition import Definition, spelled
 from lynxbench.experiment.searching import Space
 from lynxbench.model.contract import Contract, Division, Optimisation
 from lynxbench.model.fields import Scalar
+from lynxbench.model.launching import ARGUMENTS
 from lynxbench.model.precision import reference_of
+from lynxbench.model.serving import ServedEngine
 from lynxbench.stats.designs import Cell
 
 INSTALLED = "as installed"
@@ -103,6 +105,9 @@ def _set(document: dict[str, object], key: str, value: Scalar) -> None:
         held = {"distribution": "fixed", "value": value}
     elif key == "workload.concurrency":
         key, held = "workload.arrival", {"process": "closed", "concurrency": value}
+    elif key.startswith(ARGUMENTS):
+        _arguments_of(document, key)[key.removeprefix(ARGUMENTS)] = value
+        return
     *path, last = key.split(".")
     at: dict[str, object] = document
     for part in path:
@@ -113,6 +118,16 @@ def _set(document: dict[str, object], key: str, value: Scalar) -> None:
     if last not in at:
         raise BadInput(f"{key}: the contract has no such key; it has {', '.join(sorted(at))} there")
     at[last] = held
+
+
+def _arguments_of(document: dict[str, object], key: str) -> dict[str, object]:
+    """The launch arguments of the server that a contract starts; a server has more of them than a contract lists."""
+    engine = document["engine"]
+    serve = engine.get("serve") if isinstance(engine, dict) else None
+    if not isinstance(serve, dict):
+        raise BadInput(f"{key}: the contract starts no server; give it engine.serve")
+    arguments: dict[str, object] = serve["arguments"]
+    return arguments
 
 
 # --- the knobs of a contract: what they set, what is allowed, and the contract as a setting has it -------------------
@@ -134,6 +149,15 @@ def space_of(contract: Contract) -> Space:
             raise BadInput(
                 f"{contract.name}: optimisation.knobs.{name}: name a key of engine or workload, such as "
                 "engine.threads, or a variable in lower case, such as environment.malloc_arena_max"
+            )
+        engine = contract.engine
+        served, launched = (
+            isinstance(engine, ServedEngine),
+            isinstance(engine, ServedEngine) and engine.serve is not None,
+        )
+        if (name.startswith(ARGUMENTS) or (served and name.startswith(ENVIRONMENT))) and not launched:
+            raise BadInput(
+                f"{contract.name}: optimisation.knobs.{name}: its server is not started here; give it engine.serve"
             )
         if name in ("workload.seed", "workload.task") or name.startswith("workload.model"):
             raise BadInput(f"{contract.name}: optimisation.knobs.{name}: what is asked is no knob")

@@ -11,6 +11,7 @@ from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, refuse
+from lynxbench.model.launching import ARGUMENTS
 from lynxbench.model.layers import Layer
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import VariableName
@@ -38,7 +39,7 @@ Target = Annotated[
     str,
     Field(max_length=120),
     _shaped(
-        r"(engine|workload)\.[a-z_.]+|environment\.[A-Za-z_][A-Za-z0-9_]*|server\.[a-z][a-z0-9_]*|packages",
+        r"engine\.serve\.arguments\.[a-z][a-z0-9._-]*|(engine|workload)\.[a-z_.]+|environment\.[A-Za-z_][A-Za-z0-9_]*|server\.[a-z][a-z0-9_]*|packages",
         "use engine.KEY, workload.KEY, environment.VARIABLE, server.NAME or packages",
     ),
 ]
@@ -204,13 +205,23 @@ class Definition(Document):
                 held[key] = factor.name
                 if key.startswith("server.") and (self.server is None or f"{{{key[7:]}}}" not in self._command):
                     refuse(f"{key}: no {{{key[7:]}}} in server.command to fill", f"factors.{index}.sets")
+                if key.startswith(ARGUMENTS) and not self.launches:
+                    refuse(f"{key}: the contract starts no server; give it engine.serve", f"factors.{index}.sets")
                 in_process = key == "packages" or key.startswith("environment.")
-                if in_process and isinstance(self.contract.engine, ServedEngine) and self.server is None:
+                started = self.server is not None or self.launches
+                if in_process and isinstance(self.contract.engine, ServedEngine) and not started:
                     refuse(f"{key}: the server is not started here; give `server`", f"factors.{index}.sets")
         if self.server is not None and not isinstance(self.contract.engine, ServedEngine):
             refuse(f"engine {self.contract.engine.name} runs in-process and has no server", "server")
+        if self.server is not None and self.launches:
+            refuse("the contract starts its server already (engine.serve); leave out one of the two", "server")
         if self.lanes and isinstance(self.contract.engine, ServedEngine):
             refuse("a server's visits share its address; run them one after another", "lanes")
+
+    @property
+    def launches(self) -> bool:
+        """Whether the contract itself starts its server."""
+        return isinstance(self.contract.engine, ServedEngine) and self.contract.engine.serve is not None
 
     @property
     def _command(self) -> str:

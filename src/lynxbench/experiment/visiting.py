@@ -88,8 +88,9 @@ class Visits:
     def ask(self, setting: Setting, progress: Progress, log: Path) -> Finished:
         """Start the setting's server, where it has one, and run its contract against it once."""
         contract = changed(setting.contract, {}, restarts=1)
+        around = self.surroundings(setting) if setting.server is None else None  # else its server has them
         with self.serving(setting, log):
-            return run_contract(contract, self.runs, self.declaration, progress, None, self.recorders())
+            return run_contract(contract, self.runs, self.declaration, progress, None, self.recorders(), around=around)
 
     @contextmanager
     def serving(self, setting: Setting, log: Path) -> Iterator[None]:

@@ -38,12 +38,13 @@ def refuse_undispatchable(definition: Definition, options: JobOptions) -> None:
     name = definition.name
     if definition.lanes:
         raise BadInput(f"{name}: lanes are parts of one machine, and a fleet's nodes are measured whole; leave out one")
-    if isinstance(definition.contract.engine, ServedEngine) and definition.server is None:
+    started = definition.server is not None or definition.launches
+    if isinstance(definition.contract.engine, ServedEngine) and not started:
         raise BadInput(
             f"{name}: every node would ask the same server at {definition.contract.engine.url} at the same time; "
             "give `server`, so that each node starts its own, or leave out --ray and --nodes"
         )
-    own = "a server" if definition.server is not None else "an environment" if _has_locks(definition) else ""
+    own = "a server" if started else "an environment" if _has_locks(definition) else ""
     if options.together and own:
         raise BadInput(f"{name}: {own} is made for every visit, once a host at a time; leave out --together")
 

@@ -11,15 +11,16 @@ from pydantic import AfterValidator, Field, model_validator
 from lynxbench.model.asked_work import SharedPrefix
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, Ratio, Scalar, Seconds, Text, refuse
+from lynxbench.model.launching import ServerLaunch, refuse_secret_arguments
 
 
 def _address(text: str) -> str:
     try:
         parts = urlsplit(text)
-        port = parts.port
+        _ = parts.port  # beyond 65535 is refused here
     except ValueError:
         raise ValueError(f"{text!r} is not an address; write for example 'http://127.0.0.1:8000/v1'") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{text!r} is not an address; write for example 'http://127.0.0.1:8000/v1'")
     if parts.username is not None or parts.password is not None:
         raise ValueError("an address must not carry a password; name the variable that holds the key (api_key_env)")
@@ -38,6 +39,14 @@ Address = Annotated[Text, AfterValidator(_address)]
 Variable = Annotated[Text, AfterValidator(_variable)]
 """The name of an environment variable; what it holds is never recorded."""
 Patience = Annotated[Seconds, Field(gt=0, lt=1e6)]
+Started = Annotated[ServerLaunch | None, Field(exclude_if=lambda serve: serve is None)]
+"""Left out of the canonical form where the server is there already: older contracts keep their ids."""
+
+
+def _check_address(url: str, serve: ServerLaunch | None) -> None:
+    if serve is None and urlsplit(url).port == 0:
+        refuse("no server listens on port 0; name its port, or have the server started (serve) on a free one", "url")
+    refuse_secret_arguments(serve)
 
 
 class Timeouts(Document):
@@ -134,6 +143,7 @@ class OpenAiEngine(Document):
     think_s: Annotated[Seconds, Field(alias="think", ge=0, lt=1e6)] = 0.0
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     launch: tuple[Text, ...] = ()
+    serve: Started = None
     request: dict[Name, Scalar] = Field(default_factory=dict)
     kv_cache: Annotated[KvCacheFormat | None, Field(exclude_if=lambda kv_cache: kv_cache is None)] = None
     """Declared, as the precision is; left out of the canonical form where unsaid."""
@@ -142,6 +152,7 @@ class OpenAiEngine(Document):
 
     @model_validator(mode="after")
     def _possible(self) -> OpenAiEngine:
+        _check_address(self.url, self.serve)
         if self.cache is CacheState.BYPASSED and not self.dialect.bypasses_cache:
             able = ", ".join(dialect for dialect in Dialect if dialect.bypasses_cache)
             refuse(f"dialect {self.dialect} cannot bypass its prefix cache (these can: {able}); say avoided", "cache")
@@ -201,8 +212,14 @@ class KserveEngine(Document):
     prompts: Count = 64
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     launch: tuple[Text, ...] = ()
+    serve: Started = None
     timeouts: Timeouts = Timeouts()
     instrument: InstrumentBounds = InstrumentBounds()
+
+    @model_validator(mode="after")
+    def _possible(self) -> KserveEngine:
+        _check_address(self.url, self.serve)
+        return self
 
 
 ServedEngine = OpenAiEngine | KserveEngine

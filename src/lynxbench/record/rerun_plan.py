@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lynxbench.engines.callable import module_files
 from lynxbench.engines.engine_registry import ENTRY_POINT_GROUP
 from lynxbench.errors import BadResult, CannotRun, EvidenceInvalid, Refused
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.sample_file import hash_file
+from lynxbench.executor.server_on_host import redact_command
 from lynxbench.model.accuracy_asked import ScorerName
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract, PluginEngine
@@ -26,6 +28,7 @@ from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings, take_over
 from lynxbench.model.verification import CheckOutcome, VerificationReport
 from lynxbench.model.workload import CallableModel, ServedModel
+from lynxbench.run.machine_servers import command_line, read_server, refuse_foreign_arguments
 
 SOURCE_FIELD = "callable_source_sha256"
 """What an executor's application layer calls the hash of a function's file."""
@@ -158,7 +161,13 @@ def _served(engine: ServedEngine, model: str, send_key: str | None) -> str:
             f"its contract sends the value of your ${key} to {engine.url}; if that is meant, say --send-key {key}"
         )
     sent = "no key" if key is None else f"the value of ${key}"
-    return f"asks {engine.url} for model {model}, and sends {sent}"
+    asks = f"asks {engine.url} for model {model}, and sends {sent}"
+    if engine.serve is None:
+        return asks
+    server = read_server(engine.serve.server)
+    refuse_foreign_arguments(server, engine.serve)
+    words = redact_command(command_line(server, engine.serve, urlsplit(engine.url).port or 0))
+    return f"starts your server {engine.serve.server} ({' '.join(words)}), and {asks}"
 
 
 def render_plan(plan: RerunPlan) -> str:

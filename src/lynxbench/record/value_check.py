@@ -45,6 +45,8 @@ def compare(name: str, stated: object, recomputed: object) -> Check:
 def check_attribution(name: str, stated: Attribution | None, recomputed: Attribution | None) -> Check:
     """An attribution against its trace; interventions came later and may have changed the verdict's words."""
     exact = compare(name, stated, recomputed)
+    if stated is not None and recomputed is None and _is_by_intervention_alone(stated):
+        return cannot(name, "it rests on interventions' own processes alone, and names nobody")
     if exact.outcome is CheckOutcome.HOLDS or stated is None or recomputed is None:
         return exact
     added = stated.evidence[len(recomputed.evidence) :]
@@ -55,6 +57,12 @@ def check_attribution(name: str, stated: Attribution | None, recomputed: Attribu
     if same_trace.outcome is not CheckOutcome.HOLDS:
         return same_trace
     return holds(name, "the trace's part; what interventions added rests on their own processes")
+
+
+def _is_by_intervention_alone(stated: Attribution) -> bool:
+    """Of a server that tells nothing of itself: no time is divided, and nobody is named."""
+    blames = stated.bound is not Bound.UNDETERMINED or stated.layer or stated.owner or stated.candidates
+    return bool(stated.interventions) and not (blames or stated.shares or stated.operators or stated.steps)
 
 
 def _compare_traces(name: str, stated: Attribution, recomputed: Attribution) -> Check:

@@ -30,10 +30,16 @@ class Greeting:
 
 
 def greet(contract: Contract) -> Greeting | None:
-    """Ask a contract's server its first questions; None for an engine that is no server."""
+    """Ask a contract's server its first questions; None for an engine that is no server, or has to be started first."""
+    engine = contract.engine
+    started = isinstance(engine, ServedEngine) and engine.serve is not None
+    return None if started or not isinstance(engine, ServedEngine) else ask_server(contract)
+
+
+def ask_server(contract: Contract) -> Greeting:
+    """Ask a server that listens its first questions."""
     engine, workload = contract.engine, contract.workload
-    if not isinstance(engine, ServedEngine):
-        return None
+    assert isinstance(engine, ServedEngine)
     if isinstance(workload.arrival, ReplayArrival) or workload.prompts is not None or workload.answers is not None:
         from lynxbench.run.work_files import read_work_files
 

@@ -21,7 +21,7 @@ from lynxbench.load.rolling import SLICES_FOLDER
 from lynxbench.measure.rolled import reading_interval_s
 from lynxbench.measure.telemetry import CPU_INTERVAL_S, TelemetrySampler
 from lynxbench.model.contract import Contract
-from lynxbench.model.interventions import InterventionScope
+from lynxbench.model.interventions import ArgumentChange, InterventionChoice
 from lynxbench.model.job import FailureKind
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result
@@ -30,8 +30,10 @@ from lynxbench.model.surroundings import Surroundings, take_over
 from lynxbench.run.attempts import Attempt, earlier_attempt, kept_samples, run_attempt
 from lynxbench.run.attesting import attest
 from lynxbench.run.concluding import Conclusion, LiveEvidence, conclude, context_of, first_attribution
+from lynxbench.run.contract_server import serving
 from lynxbench.run.greeting import Greeting
 from lynxbench.run.inprocess_run import InProcessStrategy
+from lynxbench.run.launched_run import LaunchedStrategy
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, recorded
 from lynxbench.run.served_accuracy import ReferenceAnswers, ask_answers
 from lynxbench.run.served_run import RemoteClients, ServedStrategy
@@ -46,7 +48,7 @@ def run_contract(
     out: Path,
     declaration: Declaration | None,
     progress: Progress,
-    intervening: InterventionScope | None = None,
+    intervening: InterventionChoice | None = None,
     recorder: Recorder | None = None,
     greeting: Greeting | None = None,
     around: Surroundings | None = None,
@@ -58,26 +60,33 @@ def run_contract(
     """Run a contract, or go on with its newest unfinished run; `intervening` also tests the verdict by what it blames.
 
     `greeting` is what its server, where it has one, has answered already, and `remote` where its clients are when they
-    are not processes of this machine; `around` is given to in-process ones; `reference` is what its answers are held
-    against.
+    are not processes of this machine; `around` is given to in-process ones, and to a server that the contract starts;
+    `reference` is what its answers are held against.
     """
-    if isinstance(contract.engine, ServedEngine):
-        strategy: RunStrategy = ServedStrategy(declaration, greeting, remote)
-    else:
-        strategy = InProcessStrategy(declaration, intervening, around)
     check_asked(contract)
-    if not resume:
-        run = strategy.register(contract, out)
-        if reference is not None:
-            reference.lay_into(run)
-        attest(run)
-        return _carry_out(run, strategy, progress, recorder)
-    unfinished = find_unfinished(out, contract.contract_id)
-    if unfinished is None:
+    unfinished = find_unfinished(out, contract.contract_id) if resume else None
+    if resume and unfinished is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-    _refuse_surroundings(unfinished, around)
-    strategy.resume(unfinished)
-    return _carry_out(unfinished, strategy, progress, recorder)
+    if unfinished is not None:
+        _refuse_surroundings(unfinished, around)
+    with serving(contract, around, progress, out) as server:
+        strategy: RunStrategy
+        if server is not None:
+            strategy = LaunchedStrategy(declaration, server, around, remote, intervening)
+        elif isinstance(intervening, ArgumentChange):
+            raise BadInput(f"{contract.name}: --intervene: its contract starts no server (engine.serve) to change")
+        elif isinstance(contract.engine, ServedEngine):
+            strategy = ServedStrategy(declaration, greeting, remote)
+        else:
+            strategy = InProcessStrategy(declaration, intervening, around)
+        if unfinished is None:
+            run = strategy.register(contract, out)
+            if reference is not None:
+                reference.lay_into(run)
+            attest(run)
+            return _carry_out(run, strategy, progress, recorder)
+        strategy.resume(unfinished)
+        return _carry_out(unfinished, strategy, progress, recorder)
 
 
 def _refuse_surroundings(run: RunFolder, asked: Surroundings | None) -> None:

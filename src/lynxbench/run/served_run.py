@@ -26,6 +26,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.result import PrecisionResult
 from lynxbench.model.serving import KserveEngine
+from lynxbench.model.surroundings import Surroundings
 from lynxbench.model.workload import SaturatingArrival, ServedModel
 from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.client_job import ClientFleet, ClientJob, read_trace, seed_of
@@ -61,6 +62,8 @@ class ServedStrategy:
 
     _host: Executor
     _server: CapturedServer
+    _around: Surroundings | None = None
+    """What a server is given that is started for the run."""
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class ServedStrategy:
             CLIENT_THREADS,
             slots_of(contract),
             datetime.now(UTC),
+            self._around,
             clients=here if remote is None else remote.clients,
         )
 
@@ -112,7 +116,7 @@ class ServedStrategy:
         job = ClientJob(
             index=slot.index,
             restart=slot.restart,
-            contract=registration.contract,
+            contract=self._asked(registration.contract),
             clients=registration.clients,
             salt=int(registration.nonce[:8], 16),
             rate_per_s=rate_per_s,
@@ -127,17 +131,14 @@ class ServedStrategy:
     def observe(self, run: RunFolder) -> LiveEvidence:
         """Capture the server and this machine again: what was counted, and whether they are still what they were."""
         contract, host, before = run.registration.contract, self._host, self._server
-        after = _look_at(contract)
-        counters = counted_between(before.counters, after.counters)
+        after = self._look(contract)
         first, last = before.process, after.process
         restarted = first is not None and (last is None or (first.pid, first.started) != (last.pid, last.started))
         return LiveEvidence(
             executor=with_server(host, after),
             drift=_drift(with_server(host, before), with_server(capture_host(self._declaration), after)),
             restarted=restarted,
-            server=ServerCounts(
-                counters, {**_spent(counters), **_triton(contract, before, after)}, shares_host=before.is_local
-            ),
+            server=counts_between(contract, before, after),
         )
 
     def refine(self, run: RunFolder, conclusion: Conclusion, progress: Progress) -> tuple[PrecisionResult, ...]:
@@ -145,8 +146,18 @@ class ServedStrategy:
         return conclusion.per_precision
 
     def _capture(self, contract: Contract) -> None:
+        self._greet(contract)
+        self._host, self._server = capture_host(self._declaration), self._look(contract)
+
+    def _greet(self, contract: Contract) -> None:
         self._greeting = self._greeting or greet(contract)
-        self._host, self._server = capture_host(self._declaration), _look_at(contract)
+
+    def _asked(self, contract: Contract) -> Contract:
+        """The contract with the address at which its server is really asked."""
+        return contract
+
+    def _look(self, contract: Contract) -> CapturedServer:
+        return _look_at(self._asked(contract))
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:
@@ -196,6 +207,13 @@ def _look_at(contract: Contract) -> CapturedServer:
 def _address_of(contract: Contract) -> Address:
     engine = engine_of(contract)
     return Address(engine.url, engine.ca_file, engine.verify_tls, api_key_headers(engine))
+
+
+def counts_between(contract: Contract, before: CapturedServer, after: CapturedServer) -> ServerCounts:
+    """What a server counted between two looks at it."""
+    counters = counted_between(before.counters, after.counters)
+    spent = {**_spent(counters), **_triton(contract, before, after)}
+    return ServerCounts(counters, spent, shares_host=before.is_local)
 
 
 def _spent(counters: Mapping[str, float]) -> dict[str, float]:

@@ -22,10 +22,12 @@ from lynxbench.executor.declaration import Declaration
 from lynxbench.ledger.location import locate
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import CallableModel
 from lynxbench.record.pushing import push_results
 from lynxbench.record.recording import LedgerRecorder
 from lynxbench.record.remote import Remote, Unreachable
+from lynxbench.run.machine_servers import read_server, refuse_foreign_arguments
 from lynxbench.run.pipeline import run_contract
 from lynxbench.run.run_outcome import Finished
 
@@ -230,6 +232,7 @@ class AgentClient:
         if only and not any(contract.contract_id.startswith(beginning) for beginning in only):
             raise Refused(f"contract {contract.contract_id[:12]} is none of those that this agent runs (--only)")
         self._refuse_callable(contract)
+        self._refuse_launch(contract)
         return contract
 
     def _refuse_callable(self, contract: Contract) -> None:
@@ -237,14 +240,23 @@ class AgentClient:
         model = contract.workload.model
         if not isinstance(model, CallableModel) or model.target in self.settings.callables:
             return
-        # shorter beginnings can be met: whoever writes a contract may try names until its id begins so
-        exact = [only for only in self.settings.only if len(only) >= LEAST_EXACT]
-        if not any(contract.contract_id.startswith(beginning) for beginning in exact):
+        if not self._is_named(contract):
             raise Refused(
                 f"contract {contract.contract_id[:LEAST_EXACT]} runs the function {model.target} of this machine; an "
                 f"agent does so where its own command says --callable {model.target}, or names the contract by --only "
                 f"with {LEAST_EXACT} digits of its id or more"
             )
+
+    def _refuse_launch(self, contract: Contract) -> None:
+        """A contract that starts a server of this machine may only tune it, unless this agent was told to run it."""
+        engine = contract.engine
+        if isinstance(engine, ServedEngine) and engine.serve is not None and not self._is_named(contract):
+            refuse_foreign_arguments(read_server(engine.serve.server, self._environment), engine.serve)
+
+    def _is_named(self, contract: Contract) -> bool:
+        """Whether this agent's own command names the contract; shorter beginnings of an id can be met by trying."""
+        exact = [only for only in self.settings.only if len(only) >= LEAST_EXACT]
+        return any(contract.contract_id.startswith(beginning) for beginning in exact)
 
     def _end(self, run: str, document: dict[str, Any]) -> None:
         wait_s = 0.5

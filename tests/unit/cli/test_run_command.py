@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lynxbench.cli.run_command import app
-from lynxbench.errors import CannotRun, ExitCode
-from lynxbench.model.interventions import InterventionScope
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.interventions import ArgumentChange, InterventionChoice, InterventionScope
 from lynxbench.run import pipeline
 
 
@@ -25,10 +25,11 @@ from lynxbench.run import pipeline
         (["--intervene", "verdict", "quickstart"], "quickstart", InterventionScope.VERDICT),
         (["--intervene=all", "quickstart"], "quickstart", InterventionScope.ALL),
         (["--intervene", "--json"], "quickstart", InterventionScope.VERDICT),
+        (["--intervene", "engine.serve.arguments.a=2", "quickstart"], "quickstart", ArgumentChange({"a": 2})),
     ],
 )
 def test_a_bare_option_means_the_verdict(
-    arguments: list[str], contract: str, scope: InterventionScope | None, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], contract: str, scope: InterventionChoice | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
 
@@ -46,5 +47,5 @@ def test_a_bare_option_means_the_verdict(
 
 def test_another_word_is_refused() -> None:
     result = CliRunner().invoke(app, ["quickstart", "--intervene=some"])
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert "'some' is not one of 'verdict', 'all'" in result.output
+    assert isinstance(result.exception, BadInput)
+    assert "--intervene 'some': say verdict, all, or a launch argument with its value" in str(result.exception)

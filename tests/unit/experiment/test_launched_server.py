@@ -40,15 +40,16 @@ def test_a_server_is_ready_inside_and_gone_after(tmp_path: Path) -> None:
         with urllib.request.urlopen(server.ready) as answer:
             assert answer.status == 200
         assert psutil.pid_exists(child.pid)
-    assert child.poll() is not None
+    assert child.ended != ""
+    assert "GET / HTTP" in (tmp_path / "log.txt").read_text()
 
 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
         (("{python}", "-c", "raise SystemExit('no such model')"), "ended with code 1: no such model"),
-        (("{python}", "-c", "import time; time.sleep(60)"), "did not answer"),
-        (("no-such-program",), "No such file"),
+        (("{python}", "-c", "import time; time.sleep(60)"), "did not come up within 1 s"),
+        (("no-such-program",), "no such program"),
     ],
 )
 def test_a_server_that_does_not_come_up_says_why(tmp_path: Path, command: tuple[str, ...], says: str) -> None:

@@ -189,15 +189,23 @@ def judge_intervention(
     confidence: float = 0.95,
 ) -> Intervention:
     """The measured gain with its interval: Welch's t on log run means; the farthest pair where a side ran only once."""
-    known = [v for v in baseline_per_s if v > 0], [v for v in changed_per_s if v > 0]
-    if proposal.inapplicable is not None or not known[0] or not known[1]:
-        note = f"does not apply: {proposal.inapplicable}" if proposal.inapplicable else "not measured: it did not run"
-        return proposal.outcome(UNKNOWN_INTERVAL, note)
-    before, after = known
-    measured = ratio_interval(before, after, confidence)
+    if proposal.inapplicable is not None:
+        return proposal.outcome(UNKNOWN_INTERVAL, f"does not apply: {proposal.inapplicable}")
+    measured = measured_gain(baseline_per_s, changed_per_s, confidence)
     if not measured.known:
-        measured = Interval(min(after) / max(before), measured.estimate, max(after) / min(before))
-    return proposal.outcome(measured, _compare(proposal.predicted, measured))
+        return proposal.outcome(UNKNOWN_INTERVAL, "not measured: it did not run")
+    return proposal.outcome(measured, hold_to_prediction(proposal.predicted, measured))
+
+
+def measured_gain(baseline_per_s: Sequence[float], changed_per_s: Sequence[float], confidence: float) -> Interval:
+    """The ratio with its interval; unknown where a side never ran, the farthest pair's where one ran only once."""
+    before, after = [v for v in baseline_per_s if v > 0], [v for v in changed_per_s if v > 0]
+    if not before or not after:
+        return UNKNOWN_INTERVAL
+    measured = ratio_interval(before, after, confidence)
+    if measured.known:
+        return measured
+    return Interval(min(after) / max(before), measured.estimate, max(after) / min(before))
 
 
 def with_interventions(
@@ -208,35 +216,53 @@ def with_interventions(
     """The attribution with its interventions; the one that removes its bottleneck confirms or corrects the verdict."""
     if not done:
         return attribution
-    interventions = tuple(intervention for _, intervention in done)
-    update: dict[str, object] = {"interventions": interventions}
-    lines = [_line(intervention) for intervention in interventions]
+    measured = {proposal.change: intervention for proposal, intervention in done if intervention.measured.known}
+    deciding = () if _says_nothing(attribution) else DECIDING[attribution.bottleneck]
+    test = next((measured[change] for change in deciding if change in measured), None)
+    judged = conclude_interventions(attribution, [intervention for _, intervention in done], test, baseline_per_s)
+    doubled = measured.get(Change.DOUBLE_BATCH)
+    overturned = attribution.bottleneck is Category.COMPUTE and doubled is not None and _exceeds(doubled)
+    if test is not None or doubled is None or not overturned or is_unstable(baseline_per_s):
+        return judged
+    # Twice the rows take twice the arithmetic: a step that does not take twice as long had arithmetic to spare.
+    gained = describe_gain(doubled.measured)
+    text = attribution.sentence.removeprefix(f"{attribution.bound}-bound: ")
+    line = f"intervention contradicts the verdict: {doubled.name} measured {gained}"
+    update: dict[str, object] = {"weak": True, "bound": Bound.UNDETERMINED, "layer": None, "owner": None}
+    update |= {"symptom_layer": None, "gain_if_removed": NO_GAIN, "evidence": (*judged.evidence, line)}
+    update["next_step"] = f"{doubled.name}: measured {gained}"
+    update["sentence"] = f"undetermined: {text}; contradicted: to {doubled.name} gained {gained}"
+    return judged.model_copy(update=update)
+
+
+def is_unstable(baseline_per_s: Sequence[float]) -> bool:
+    """Whether unchanged processes differ so much that no change can be told from the machine's own."""
     known = [rate for rate in baseline_per_s if rate > 0]
-    if known and max(known) > UNSTABLE * min(known):
+    return bool(known) and max(known) > UNSTABLE * min(known)
+
+
+def conclude_interventions(
+    attribution: Attribution,
+    interventions: Sequence[Intervention],
+    deciding: Intervention | None,
+    baseline_per_s: Sequence[float] = (),
+) -> Attribution:
+    """The attribution with a line for each intervention; the deciding one confirms or corrects it."""
+    update: dict[str, object] = {"interventions": tuple(interventions)}
+    lines = [_line(intervention) for intervention in interventions]
+    if is_unstable(baseline_per_s):
+        known = [rate for rate in baseline_per_s if rate > 0]
         lines.append(
             f"unchanged processes differ by a factor of {max(known) / min(known):.1f}: the machine was not itself, and "
             "the interventions decide nothing"
         )
-        return attribution.model_copy(update={**update, "weak": True, "evidence": (*attribution.evidence, *lines)})
-    measured = {proposal.change: intervention for proposal, intervention in done if intervention.measured.known}
-    deciding = () if _says_nothing(attribution) else DECIDING[attribution.bottleneck]
-    test = next((measured[change] for change in deciding if change in measured), None)
-    doubled = measured.get(Change.DOUBLE_BATCH)
-    if test is not None:
-        outcome, more = _decide(attribution, test, tuple(measured.values()))
+        update["weak"] = True
+    elif deciding is not None:
+        measured = [intervention for intervention in interventions if intervention.measured.known]
+        outcome, more = _decide(attribution, deciding, measured)
         update |= more
-        lines.append(f"intervention {outcome} the verdict: {test.name} measured {_words(test.measured)}")
-    elif attribution.bottleneck is Category.COMPUTE and doubled is not None and _exceeds(doubled):
-        # Twice the rows take twice the arithmetic: a step that does not take twice as long had arithmetic to spare.
-        gained = _words(doubled.measured)
-        text = attribution.sentence.removeprefix(f"{attribution.bound}-bound: ")
-        update |= {"weak": True, "bound": Bound.UNDETERMINED, "layer": None, "owner": None, "symptom_layer": None}
-        update["gain_if_removed"] = NO_GAIN
-        update["next_step"] = f"{doubled.name}: measured {gained}"
-        update["sentence"] = f"undetermined: {text}; contradicted: to {doubled.name} gained {gained}"
-        lines.append(f"intervention contradicts the verdict: {doubled.name} measured {gained}")
-    update["evidence"] = (*attribution.evidence, *lines)
-    return attribution.model_copy(update=update)
+        lines.append(f"intervention {outcome} the verdict: {deciding.name} measured {describe_gain(deciding.measured)}")
+    return attribution.model_copy(update={**update, "evidence": (*attribution.evidence, *lines)})
 
 
 def without_interventions(attribution: Attribution, engine: str) -> Attribution:
@@ -255,7 +281,7 @@ def _decide(
 ) -> tuple[str, dict[str, object]]:
     """What the deciding intervention makes of the verdict."""
     gain, sentence = test.measured, attribution.sentence
-    measured = f"{test.name}): {_words(gain)}"
+    measured = f"{test.name}): {describe_gain(gain)}"
     if gain.estimate >= NOTHING_GAINED and gain.high < test.predicted.low:
         # The whole interval lies below the predicted one: both carry their own doubt, so no more is allowed.
         expected = f"{test.predicted.low:.2f}–{test.predicted.high:.2f}×"
@@ -263,7 +289,7 @@ def _decide(
             "gain_if_removed": gain,
             "weak": True,
             "sentence": f"{sentence}; gain corrected by intervention ({measured}, where {expected} was predicted",
-            **_better_step(all_measured),
+            **better_step(all_measured),
         }
     if gain.estimate >= NOTHING_GAINED:
         sure = gain.low > 1.0
@@ -278,17 +304,17 @@ def _decide(
     update: dict[str, object] = {
         "weak": True,
         "gain_if_removed": Interval(1.0, 1.0, max(1.0, gain.high)),
-        "sentence": f"{sentence}; contradicted: to {test.name} gained nothing ({_words(gain)})",
+        "sentence": f"{sentence}; contradicted: to {test.name} gained nothing ({describe_gain(gain)})",
     }
-    return "contradicts", update | _better_step(all_measured)
+    return "contradicts", update | better_step(all_measured)
 
 
-def _better_step(all_measured: Sequence[Intervention]) -> dict[str, object]:
+def better_step(all_measured: Sequence[Intervention]) -> dict[str, object]:
     """What surely gained most is the next step, whatever the verdict would have said."""
     best = max(all_measured, key=lambda intervention: intervention.measured.low)
     if best.measured.low <= NOTHING_GAINED:
         return {}
-    return {"next_step": f"{best.name}: measured {_words(best.measured)}"}
+    return {"next_step": f"{best.name}: measured {describe_gain(best.measured)}"}
 
 
 def _says_nothing(attribution: Attribution) -> bool:
@@ -300,7 +326,8 @@ def _exceeds(test: Intervention) -> bool:
     return test.measured.low > max(test.predicted.high * AGREEMENT, NOTHING_GAINED)
 
 
-def _compare(predicted: Interval, measured: Interval) -> str:
+def hold_to_prediction(predicted: Interval, measured: Interval) -> str:
+    """A measured gain beside the predicted one, in words."""
     if measured.high < predicted.low:
         return "less than predicted"
     if measured.low > predicted.high:
@@ -311,11 +338,14 @@ def _compare(predicted: Interval, measured: Interval) -> str:
 def _line(test: Intervention) -> str:
     if not test.measured.known:
         return f"intervention: {test.name}: {test.note}"
-    expected = f"{test.predicted.low:.2f}–{test.predicted.high:.2f}×"
-    return f"intervention: {test.name}: predicted {expected}, measured {_words(test.measured)}: {test.note}"
+    gained = f"measured {describe_gain(test.measured)}: {test.note}"
+    if not test.predicted.known:
+        return f"intervention: {test.name}: {gained}"
+    return f"intervention: {test.name}: predicted {test.predicted.low:.2f}–{test.predicted.high:.2f}×, {gained}"
 
 
-def _words(interval: Interval) -> str:
+def describe_gain(interval: Interval) -> str:
+    """`1.52× [1.40, 1.66]`."""
     return f"{interval.estimate:.2f}× [{interval.low:.2f}, {interval.high:.2f}]"
 
 

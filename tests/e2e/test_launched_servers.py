@@ -1,0 +1,139 @@
+"""Servers that a contract has started, through the real command line: one whose capacity is known."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psutil
+import pytest
+
+import tiny_server
+from command_line import lynxbench_here
+from lynxbench.run import server_intervening
+from lynxbench.run.server_keeper import __file__ as keeper_file
+from served import served_contract
+
+SERVICE_S, KEY = 0.04, "hunter2-hunter2"
+SERVERS = f"""\
+lynxbench_servers: 1
+servers:
+  truth:
+    command: ["{{python}}", -S, {tiny_server.__file__}, --port, "{{port}}", --service, "{SERVICE_S}", --say, {KEY}]
+    environment: {{DEMO_API_KEY: {KEY}}}
+    allows: [slots]
+"""
+
+
+def contract(slots: int, restart: str = "client", restarts: int = 2) -> str:
+    return served_contract(
+        "http://127.0.0.1:0/v1",
+        arrival="{process: closed, concurrency: 8}",
+        slo="",
+        restarts=restarts,
+        shortest="1200 ms",
+        longest="1500 ms",
+        engine=f"stream: false\nserve: {{server: truth, arguments: {{slots: {slots}}}, restart: {restart}}}",
+    ).replace("regime: latency", "regime: throughput")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("launched")
+    (folder / "home").mkdir()
+    (folder / "home" / "servers.yaml").write_text(SERVERS)
+    (folder / "chat.yaml").write_text(contract(1, "server"))
+    return folder
+
+
+def here(bench: Path, *words: str) -> Any:
+    return lynxbench_here(*words, cwd=bench, LYNXBENCH_HOME=str(bench / "home"))
+
+
+def keepers() -> list[int]:
+    """Keepers that this process started: others may run tests too."""
+    below = psutil.Process(os.getpid()).children(recursive=True)
+    return [one.pid for one in below if keeper_file in one.cmdline()]
+
+
+@pytest.fixture(scope="module")
+def ran(bench: Path) -> dict[str, Any]:
+    explicit = "engine.serve.arguments.slots=4"
+    with mock.patch.object(server_intervening, "ROUNDS", 1):  # two would take the test twice as long
+        done = here(bench, "run", "chat.yaml", "--json", "--ledger", "ledger", "--intervene", explicit)
+    assert done.code == 0, done.err
+    document: dict[str, Any] = json.loads(done.out)
+    return document
+
+
+def test_a_run_starts_its_server_measures_it_and_leaves_none(bench: Path, ran: dict[str, Any]) -> None:
+    part = ran["per_precision"][0]
+    assert part["load"]["requests_per_s"]["estimate"] == pytest.approx(1 / SERVICE_S, rel=0.25)  # one at a time
+    assert part["restarts"] == 2
+    serving = ran["executor"]["layers"]["serving"]
+    command = serving["server_command"]["value"]
+    assert command[-2:] == ["--slots", "1"]
+    assert "{port}" in command  # any free one is no property of the server
+    assert ran["executor_drift"] == []
+    assert not any("restarted" in reason for reason in ran["validity"]["reasons"])
+    (folder,) = (bench / "results").iterdir()
+    log = (folder / "server.txt").read_text()
+    assert log.count("--- server") == 2 + 2  # one for each restart, then unchanged and changed
+    assert "<withheld>" in log
+    assert "hunter2" not in "".join(file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file())
+    assert keepers() == []
+
+
+def test_the_true_ratio_of_an_intervention_is_found(ran: dict[str, Any]) -> None:
+    attribution = ran["attribution"]
+    (tried,) = attribution["interventions"]
+    assert tried["name"] == "launch with --slots 4"
+    assert tried["measured"]["estimate"] == pytest.approx(4.0, rel=0.2)
+    assert "by intervention: launch with --slots 4 gained" in attribution["sentence"]
+
+
+def test_its_result_verifies_and_a_rerun_shows_what_it_would_start(bench: Path, ran: dict[str, Any]) -> None:
+    verified = here(bench, "verify", ran["result_id"], "--ledger", "ledger")
+    assert verified.code == 0, verified.out + verified.err
+    shown = here(bench, "rerun", ran["result_id"], "--show", "--ledger", "ledger")
+    assert shown.code == 0, shown.err
+    assert "starts your server truth (" in shown.out
+    assert "tiny_server.py --port 0" in shown.out
+    servers = bench / "home" / "servers.yaml"
+    servers.write_text(SERVERS.replace("allows: [slots]", "allows: []"))
+    refused = here(bench, "rerun", ran["result_id"], "--show", "--ledger", "ledger")
+    servers.write_text(SERVERS)
+    assert refused.code == 3
+    assert "starts your server 'truth' with --slots 1, which a document may not set" in refused.err
+    servers.rename(bench / "home" / "elsewhere")
+    missing = here(bench, "rerun", ran["result_id"], "--show", "--ledger", "ledger")
+    (bench / "home" / "elsewhere").rename(servers)
+    assert missing.code == 4
+    assert "write into it what 'truth' is" in missing.err
+
+
+def test_an_experiment_over_a_launch_argument_finds_the_true_ratio(bench: Path) -> None:
+    (bench / "one.yaml").write_text(contract(1))
+    (bench / "slots.yaml").write_text(
+        "lynxbench_experiment: 1\nname: slots\nquestion: What are slots worth?\ncontract: one.yaml\nrestarts: 1\n"
+        "factors:\n  - {name: slots, layer: serving, sets: engine.serve.arguments.slots, levels: [1, 4]}\n"
+    )
+    done = here(bench, "experiment", "run", "slots.yaml", "--json", "--ledger", "none")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    (effect,) = [one for one in document["analysis"]["effects"] if one["factors"] == ["slots"]]
+    assert effect["ratio"]["estimate"] == pytest.approx(4.0, rel=0.2)
+    assert [cell["status"] for cell in document["cells"]] == ["measured", "measured"]
+    assert keepers() == []
+
+
+def test_a_server_that_does_not_come_up_ends_the_command_with_one_line(bench: Path) -> None:
+    (bench / "wrong.yaml").write_text(contract(1).replace("slots: 1", "no-such: true"))
+    done = here(bench, "run", "wrong.yaml", "--ledger", "none")
+    assert done.code == 4
+    assert "server truth ended with code 1: no such option: --no-such" in done.err
+    assert "no such option" in (bench / "results" / "server-truth-failed.txt").read_text()
+    assert keepers() == []
