@@ -83,8 +83,8 @@ def conclude_clients(
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
     findings += [Doubt(line, void=True) for line in changed_sources(facts)]
     findings += [Doubt(line) for line in judge_requests(contract, load)]
-    accuracy, asked = conclude_answers(run)
-    findings += asked
+    accuracy, unscored = conclude_answers(run)
+    findings += unscored
     formats = check_precision(contract, run.registration.executor)
     findings += formats.doubts
     executed = ExecutedAs(native=Native.UNKNOWN, how=formats.how)
