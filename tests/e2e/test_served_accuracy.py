@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from command_line import CommandRun, lynxbench_here
+from lynxbench.decide.precision_choice import decide_formats
+from lynxbench.errors import Refused
+from lynxbench.evidence.documents import read_result
+from lynxbench.model.precision import Precision
+from lynxbench.model.serving import KvCacheFormat
 from planted_model import WORDS, PlantedModel, planted_server
 from served import served_contract
 
@@ -152,3 +157,35 @@ def test_a_reference_that_is_none_is_said_before_anything_is_measured(pair: Any,
         done = refused(tmp_path, contract, "--reference", str(wide), "--resume")
         assert (done.code, "leave it out" in done.err) == (2, True)
     assert not (tmp_path / "none").exists()
+
+
+def test_precisions_of_servers_are_decided_side_by_side(pair: Any) -> None:
+    folder, (wide, _), (narrow, figures) = pair
+    done = lynxbench_here("decide", "precision", str(wide), str(narrow), "--json", "--ledger", "none", cwd=folder)
+    document = json.loads(done.out)
+    reference, candidate = document["lines"]
+    assert (reference["label"], reference["is_reference"], candidate["label"]) == ("bf16", True, "fp8")
+    assert candidate["accuracy"] == figures["accuracy"]["metrics"]
+    assert candidate["verdict"] in ("no-go", "undetermined")  # one restart carries no word of its own
+    assert candidate["speedup"]["estimate"] > 0
+    alone = lynxbench_here("decide", "precision", str(narrow), "--json", "--ledger", "none", cwd=folder)
+    assert len(json.loads(alone.out)["lines"]) == 1
+
+
+def test_an_fp8_cache_is_no_reference_of_itself_and_another_load_is_refused(pair: Any) -> None:
+    _, (wide, _), (narrow, _) = pair
+    reference, held = read_result(wide), read_result(narrow)
+    workload = held.contract.workload.model_copy(update={"precisions": (Precision.BF16,)})
+    engine = held.contract.engine.model_copy(update={"kv_cache": KvCacheFormat.FP8})
+    figures = held.per_precision[0].model_copy(update={"precision": Precision.BF16})
+    contract = held.contract.model_copy(update={"workload": workload, "engine": engine})
+    cached = held.model_copy(update={"contract": contract, "per_precision": (figures,)})
+    decision = decide_formats([reference, cached])
+    assert [line.name for line in decision.lines] == ["bf16", "bf16 with fp8 cache"]
+    assert decision.lines[1].speedup != decision.lines[0].speedup
+    assert "engine.kv_cache = fp8" in decision.kv_cache.says
+    other = contract.model_copy(update={"workload": workload.model_copy(update={"seed": 7})})
+    with pytest.raises(Refused, match="another load"):
+        decide_formats([reference, cached.model_copy(update={"contract": other})])
+    with pytest.raises(Refused, match="--reference"):
+        decide_formats([reference, reference.model_copy(update={"result_id": "c" * 64})])

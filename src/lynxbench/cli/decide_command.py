@@ -19,7 +19,7 @@ from lynxbench.decide.cost import CostQuestion, report_cost
 from lynxbench.decide.decision_gate import is_held_back
 from lynxbench.decide.offers import terms_from_options
 from lynxbench.decide.packing import make_pack, record_decision
-from lynxbench.decide.precision_choice import decide_precisions
+from lynxbench.decide.precision_choice import decide_formats, decide_precisions
 from lynxbench.decide.usable_figures import one_contract
 from lynxbench.decide.whatif import estimate_whatif
 from lynxbench.errors import BadInput, BadLedger, ExitCode
@@ -135,7 +135,9 @@ def precision(
     Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather(results or [], folders, ledger, os.environ, contract)
-    decision = decide_precisions(one_contract(gathered.results, contract))
+    served = contract is None and len({result.contract_id for result in gathered.results}) > 1 and bool(results)
+    decide_them = decide_formats if served else decide_precisions
+    decision = decide_them(gathered.results if served else one_contract(gathered.results, contract))
     _finish(gathered.judge(decision), as_json, ledger, record)
 
 

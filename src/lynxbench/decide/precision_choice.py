@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from lynxbench.decide.usable_figures import is_usable
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, Refused
 from lynxbench.model.contract import AccuracyMetric, Contract
 from lynxbench.model.decisions import KvCacheLine, PrecisionDecision, PrecisionLine
 from lynxbench.model.evidence_gate import figures_fall_short
@@ -13,6 +13,7 @@ from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import Percentile, PrecisionResult, Result
+from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.workload import LANGUAGE_TASKS
 
 KV_FIELDS = ("kv_cache_dtype", "kv_cache_precision", "cache_dtype")
@@ -42,6 +43,56 @@ def decide_precisions(results: Sequence[Result]) -> PrecisionDecision:
         cautions=_cautions(lines, result),
         cites=tuple(dict.fromkeys(cited.result_id for cited in results)),
     )
+
+
+def decide_formats(results: Sequence[Result]) -> PrecisionDecision:
+    """Servers of several formats, a result each: those whose answers were held against one of them, and that one."""
+    by_id = {result.result_id: result for result in results}
+    held = [result for result in results if _against(result) in by_id]
+    names = {_against(result) for result in held}
+    if len(names) != 1 or len(held) + 1 != len(results):
+        raise Refused(
+            "results of several contracts answer different questions; where they are formats of a server, run each but "
+            "the reference with --reference, or choose one contract with --for"
+        )
+    reference = by_id[str(names.pop())]
+    for result in held:
+        if _asked(result) != _asked(reference):
+            raise Refused(f"{result.contract.name} and {reference.contract.name} were asked another load: no choice")
+    figures = reference.per_precision[0]
+    lines = tuple(
+        _line(result.per_precision[0], result, figures if is_usable(reference, figures) else None, [result]).model_copy(
+            update={"label": _format_words(result), "is_reference": result is reference}
+        )
+        for result in (reference, *held)
+    )
+    return PrecisionDecision(
+        sentence=_sentence(lines),
+        contract_id=reference.contract_id,
+        contract_name=reference.contract.name,
+        policy=policy_words(held[-1].contract),
+        lines=lines,
+        kv_cache=_kv_cache(held[-1]),
+        cautions=tuple(dict.fromkeys(caution for result in results for caution in _cautions(lines, result))),
+        cites=tuple(result.result_id for result in results),
+    )
+
+
+def _against(result: Result) -> str | None:
+    accuracy = result.per_precision[0].accuracy
+    return None if accuracy is None else accuracy.against
+
+
+def _asked(result: Result) -> object:
+    """What was asked of a server, whatever it is called and stores."""
+    workload = result.contract.workload.model_dump(mode="json", exclude={"precisions", "model"})
+    return workload, result.contract.protocol, result.contract.objective
+
+
+def _format_words(result: Result) -> str:
+    engine, precision = result.contract.engine, result.contract.workload.precisions[0].value
+    cache = engine.kv_cache if isinstance(engine, OpenAiEngine) else None
+    return precision if cache is None else f"{precision} with {cache.value} cache"
 
 
 def policy_words(contract: Contract) -> str:
@@ -129,7 +180,7 @@ def _speedup(figures: PrecisionResult, reference: PrecisionResult | None) -> Int
     top, bottom = (p.sustained or p.throughput for p in (figures, reference))
     if top is None or bottom is None or not top.estimate or not bottom.estimate:
         return None
-    if figures.precision is reference.precision:
+    if figures is reference:
         return Interval(1.0, 1.0, 1.0)
     ratio = top.estimate / bottom.estimate
     if not (top.low and top.high and bottom.low and bottom.high and min(top.low, bottom.low) > 0):
@@ -181,6 +232,11 @@ def _tail(figures: PrecisionResult) -> tuple[str, Percentile | None]:
 def _kv_cache(result: Result) -> KvCacheLine:
     if result.contract.workload.task not in LANGUAGE_TASKS:
         return KvCacheLine(state="not used", says=f"task {result.contract.workload.task} keeps no KV cache")
+    engine = result.contract.engine
+    if isinstance(engine, OpenAiEngine) and engine.kv_cache is not None:
+        return KvCacheLine(
+            state="stated", says=f"engine.kv_cache = {engine.kv_cache}; its accuracy is part of the figures above"
+        )
     for layer in (Layer.RUNTIME, Layer.SERVING):
         for name in KV_FIELDS:
             value = result.executor.get(layer, name)
@@ -213,10 +269,10 @@ def _sentence(lines: Sequence[PrecisionLine]) -> str:
         elif high < 1 + NO_FASTER:
             word = "no faster than the reference"
         rivals = [line for line in go if line is not best]
-        level = [line.precision.value for line in rivals if line.speedup and not line.speedup.high < low]
+        level = [line.name for line in rivals if line.speedup and not line.speedup.high < low]
         beside = f"; level with {', '.join(level)}" if level else ""
-        return f"go: {best.precision} keeps the policy at {word}{beside}"
-    verdicts = ", ".join(f"{line.precision} {line.verdict}" for line in lower)
+        return f"go: {best.name} keeps the policy at {word}{beside}"
+    verdicts = ", ".join(f"{line.name} {line.verdict}" for line in lower)
     return (
         f"stay with the reference: {verdicts}" if verdicts else "one precision was measured: there is nothing to choose"
     )

@@ -177,6 +177,13 @@ class PrecisionLine(Document):
     native: Native
     executed: str
     toolchain: str
+    label: Annotated[str, Field(exclude_if=lambda label: not label)] = ""
+    """What tells it from another of the same precision, such as the format of a server's cache."""
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        return self.label or self.precision.value
 
 
 class KvCacheLine(Document):

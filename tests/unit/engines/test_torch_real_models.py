@@ -14,7 +14,14 @@ import torch
 from lynxbench.engines.torch import TorchAdapter
 from lynxbench.engines.torch.embed import Embed, padded
 from lynxbench.engines.torch.torch_session import TorchSession
+from lynxbench.errors import BadInput
+from lynxbench.measure.accuracy import compare_outputs
+from lynxbench.model.accuracy_asked import AccuracyAsked, LabelledTask
+from lynxbench.model.contract import Contract
+from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
+from lynxbench.run.task_scoring import score_task, with_task
+from lynxbench.workload.task_files import read_task
 
 pytestmark = pytest.mark.slow
 
@@ -133,3 +140,26 @@ def test_vectors_tell_polarity_and_eight_bits_do_too(minilm: TorchSession) -> No
 def test_exact_lengths_include_the_special_tokens(minilm: TorchSession) -> None:
     assert minilm._work._frame == ([101], [102])  # type: ignore[attr-defined]
     assert minilm.step(0) == 4
+
+
+def test_labelled_prompts_are_answered_and_choices_weighed(smollm2: TorchSession, tmp_path: Path) -> None:
+    file = tmp_path / "task.jsonl"
+    file.write_text(
+        '{"prompt": "The capital of France is", "choices": ["Paris", "cheese"], "answer": 0}\n'
+        '{"prompt": "The capital of France is", "choices": ["cheese", "Paris"], "answer": 0}\n'
+    )
+    answerer = smollm2.answerer()
+    task = LabelledTask(file=str(file), scorer="choice")
+    assert score_task(task, read_task(task), answerer).marks.tolist() == [1, 0]
+    (text,) = answerer.texts([read_task(task).prompts[0]], 3)
+    assert text is not None
+    assert text.startswith("Paris")
+    outputs = Outputs("logits", {"logits": np.zeros((2, 4)), "targets": np.zeros(2, np.int64)}, "two")
+    contract = Contract.model_construct(accuracy=AccuracyAsked(task=task), engine=smollm2._engine)
+    scored = with_task(contract, smollm2, outputs)
+    accuracy = compare_outputs(None, scored, None, reference_precision=Precision.FP32, is_reference=True)
+    assert (accuracy.metrics["task"], accuracy.task_metric) == (0.5, "share of labelled prompts right")
+    file.write_text('{"messages": [{"role": "user", "content": "hi"}], "answer": "a"}\n')
+    chat = LabelledTask(file=str(file))
+    with pytest.raises(BadInput, match="chat template"):
+        score_task(chat, read_task(chat), answerer)

@@ -161,7 +161,7 @@ def _(decision: PrecisionDecision) -> tuple[doc.Block, ...]:
     speed: list[tuple[Inline, ...]] = []
     quality: list[tuple[Inline, ...]] = []
     for line in decision.lines:
-        name = f"{line.precision}{' (reference)' if line.is_reference else ''}"
+        name = f"{line.name}{' (reference)' if line.is_reference else ''}"
         speedup = NO_FIGURE if line.speedup is None else _factor(line.speedup)
         latency = NO_FIGURE if line.latency is None else percentile_text(line.latency)
         speed.append(
@@ -174,7 +174,7 @@ def _(decision: PrecisionDecision) -> tuple[doc.Block, ...]:
     metric = next((line.latency_metric for line in decision.lines if line.latency_metric), "latency")
     head = ("Precision", "Verdict", "Sustained", "Against reference", f"p99 {metric}", "Memory")
     quality_head = ("Precision", "Energy", "Loss", "Metrics", "Executed as", "Tool chain")
-    whys: list[Fact] = [(line.precision.value, f"{line.verdict}: {line.why}") for line in decision.lines]
+    whys: list[Fact] = [(line.name, f"{line.verdict}: {line.why}") for line in decision.lines]
     cache = decision.kv_cache
     return (
         doc.Facts([("accuracy", said(decision.policy))], "Policy"),
