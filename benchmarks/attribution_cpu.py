@@ -1,6 +1,6 @@
 """Planted bottlenecks on the CPU: how many does the attribution name, and does the named gain hold?
 
-    python benchmarks/attribution_cpu.py [--repeat 3] [--case NAME]
+    python benchmarks/attribution_cpu.py [--repeat 3] [--case NAME] [--record FILE]
 
 Each case of attribution_cpu_steps.py is a real step of a small model, healthy or with one cause planted. It is timed
 bare, profiled, attributed against ceilings measured in the same process, and, where the case has a fix, timed again
@@ -11,6 +11,7 @@ with the fix applied. Exit 1 where fewer than nine in ten are named, where one i
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -55,7 +56,7 @@ CASES: dict[str, Case] = {
     "input": Case(planted.annotated_input, frozenset({Category.INPUT}), SOFTWARE, planted.without_input),
     "silent-input": Case(planted.silent_input, frozenset({Category.INPUT}), SOFTWARE, planted.without_input),
     "loader": Case(planted.loader_input, frozenset({Category.INPUT}), SOFTWARE, planted.loader_ready),
-    "copies": Case(planted.copies, MEMORY, ANY_BOUND),
+    "copies": Case(planted.copies, MEMORY, ANY_BOUND, planted.uncopied),
     "allocator": Case(planted.allocations, frozenset({Category.ALLOCATOR}), SOFTWARE, planted.without_allocations),
     "concatenated": Case(planted.concatenated, MEMORY, SOFTWARE, planted.preallocated),
     "cast": Case(planted.cast, MEMORY, SOFTWARE, planted.uncast),
@@ -153,7 +154,9 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--case", choices=sorted(CASES))
     parser.add_argument("--evidence", action="store_true", help="print the evidence lines too")
+    parser.add_argument("--record", type=Path, help="keep estimated and true gains for gain_calibration.py")
     chosen = parser.parse_args()
+    gains: dict[str, dict[str, float]] = {}
     write = sys.stdout.write
     right = total = inside = fixes = wrongly = 0
     for _ in range(chosen.repeat):
@@ -171,6 +174,7 @@ def main() -> int:
                 true = bare_ms / median_ms(time_steps(case.fixed(), 8))
                 held = gain.low <= true <= gain.high
                 inside, fixes = inside + held, fixes + 1
+                gains.setdefault(f"cpu_{name}".replace("-", "_"), {"estimated": gain.estimate, "true": true})
                 wrongly += attribution.bound is Bound.HARDWARE and true >= SOFTWARE_GAIN
                 measured = f"  measured {true:.2f}×{'' if held else ' OUTSIDE'}"
             write(
@@ -189,6 +193,8 @@ def main() -> int:
     write(
         f"named {right} of {total}; gain inside its range in {inside} of {fixes}; called hardware wrongly: {wrongly}\n"
     )
+    if chosen.record is not None:
+        chosen.record.write_text(json.dumps(gains, indent=1))
     return 0 if right >= NEEDED * total and inside >= INSIDE * fixes and not wrongly else 1
 
 

@@ -159,6 +159,14 @@ def copies() -> Step:
     return step
 
 
+def uncopied() -> Step:
+    """The sum alone, which takes any order."""
+    import torch
+
+    x = torch.randn(2048, 2048)
+    return x.sum
+
+
 def allocations() -> Step:
     """Buffers asked for and dropped, hardly used."""
     import torch

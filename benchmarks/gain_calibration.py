@@ -1,8 +1,9 @@
 """Estimated against true gains of recorded cases, and the range that they calibrate; checked on cases left out.
 
-    python benchmarks/gain_calibration.py [--traces FOLDER] [--live ARCHIVE ...] [--half A|B] [--write FILE]
+    python benchmarks/gain_calibration.py [--traces FOLDER] [--pairs FILE] [--live ARCHIVE ...] [--write FILE]
 
-FOLDER holds truth.json with the traces it names; an ARCHIVE is what gpu_live.py kept. Half of the archives' cases, every
+FOLDER holds truth.json with the traces it names; FILE is what attribution_cpu.py recorded, an ARCHIVE what gpu_live.py
+kept. Half of the archives' cases, every
 other one by name, calibrate (A) and the others check (B): prints each case, how many lie in a range calibrated on all
 others (leave one out), and how many of the half that was not used lie in the range of the one that was. --write puts
 the cases that calibrate where the program reads them. Exit 1 where fewer than 85 % of the left-out half lie inside.
@@ -37,14 +38,26 @@ class Recorded:
     """One case: what was said of its trace, and what its fix gained."""
 
     name: str
-    said: Attribution
+    said: Attribution | None
+    """None where only figures were kept."""
+    estimated: float
     true: float
     live: bool
 
     @property
     def error(self) -> float:
         """How far the estimate lay from the truth."""
-        return error_of(self.said.gain_if_removed.estimate, self.true)
+        return error_of(self.estimated, self.true)
+
+    @property
+    def line(self) -> str:
+        """The case in a line."""
+        text = f"{self.name:20} estimated {self.estimated:7.2f} true {self.true:7.2f} error {self.error:+.2f}"
+        if self.said is None:
+            return text
+        gain = self.said.gain_if_removed
+        outside = "" if gain.low <= self.true <= gain.high else " OUTSIDE"
+        return f"{text} | {self.said.bound} {self.said.bottleneck} [{gain.low:.2f}, {gain.high:.2f}]{outside}"
 
 
 def labelled(folder: Path) -> Iterator[Recorded]:
@@ -60,7 +73,7 @@ def labelled(folder: Path) -> Iterator[Recorded]:
             unprofiled_step_ms=case["step_ms"],
             owner=DEFAULT_OWNERS.__getitem__,
         )
-        yield Recorded(case["case"], said, case["speedup"], live=False)
+        yield Recorded(case["case"], said, said.gain_if_removed.estimate, case["speedup"], live=False)
 
 
 def kept(archive: Path) -> Iterator[Recorded]:
@@ -78,7 +91,8 @@ def kept(archive: Path) -> Iterator[Recorded]:
                 unprofiled_step_ms=earlier["unprofiled_ms_per_step"],
                 owner=DEFAULT_OWNERS.__getitem__,
             )
-            yield Recorded(found.parent.name, said, document["truth"]["gain"], live=True)
+            name, gain = found.parent.name, document["truth"]["gain"]
+            yield Recorded(name, said, said.gain_if_removed.estimate, gain, live=True)
 
 
 def held_without_each(cases: list[Recorded]) -> int:
@@ -94,21 +108,19 @@ def main() -> int:
     """Print the cases and the score."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=Path)
+    parser.add_argument("--pairs", type=Path)
     parser.add_argument("--live", type=Path, nargs="+", default=[])
     parser.add_argument("--half", choices=["A", "B"], default="A", help="the half of the archives that calibrates")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     everything = [*(labelled(options.traces) if options.traces else ())]
     live = sorted((case for archive in options.live for case in kept(archive)), key=lambda case: case.name)
+    pairs = json.loads(options.pairs.read_text()) if options.pairs else {}
+    everything += [Recorded(name, None, one["estimated"], one["true"], live=False) for name, one in pairs.items()]
     everything += live
     for case in everything:
-        gain, said = case.said.gain_if_removed, case.said
-        inside = "" if gain.low <= case.true <= gain.high else " OUTSIDE"
-        print(
-            f"{case.name:20} {said.bound:12} {said.bottleneck:16} {gain.estimate:7.2f} [{gain.low:.2f}, {gain.high:.2f}] "
-            f"true {case.true:7.2f} error {case.error:+.2f}{inside}"
-        )
-    usable = [case for case in everything if case.said.bound is Bound.SOFTWARE]
+        print(case.line)
+    usable = [case for case in everything if case.said is None or case.said.bound is Bound.SOFTWARE]
     half = {case.name for case in live[0 if options.half == "A" else 1 :: 2]}
     used = [case for case in usable if not case.live or case.name in half]
     aside = [case for case in usable if case.live and case.name not in half]
@@ -117,10 +129,7 @@ def main() -> int:
     print(f"{held_without_each(used)} of {len(used)} in the range of all others; errors from {low:+.2f} to {high:+.2f}")
     print(f"{within} of {len(aside)} that were left out lie in it")
     if options.write is not None:
-        lines = [
-            f"{case.name} = {{estimated = {case.said.gain_if_removed.estimate:.4g}, true = {case.true:.4g}}}\n"
-            for case in used
-        ]
+        lines = [f"{case.name} = {{estimated = {case.estimated:.4g}, true = {case.true:.4g}}}\n" for case in used]
         options.write.write_text(HEAD + "".join(lines))
     return 0 if within >= INSIDE * len(aside) else 1
 

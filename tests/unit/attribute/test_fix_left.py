@@ -126,3 +126,80 @@ def test_what_the_host_did_with_fetched_data_goes_with_the_copy(
     said = attribute([e for step in range(5) for e in fetched_step(make_event, step, 1 << 28, "aten::argmax")], 50.0)
     assert (said.bottleneck, said.layer) == (Category.TRANSFER, Layer.APPLICATION)
     assert said.gain_if_removed.low <= 50.0 / 5.0 <= said.gain_if_removed.high, "the kernel alone is left"
+
+
+def device_steps(make_event: Make, *kernels: tuple[str, float, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Steps of operators with their operands, each with a kernel of so many milliseconds; the host is far ahead."""
+    events, number = [], 0
+    whole_us = sum(ms for _, ms, _ in kernels) * 1e3
+    for step in range(5):
+        at = device = step * (whole_us + 100.0)
+        events.append(make_event(f"step#{step}", at, whole_us + 90.0, cat="user_annotation"))
+        device += 20.0
+        for name, ms, args in kernels:
+            number += 1
+            outer = {"External id": number}
+            events += [
+                make_event(name, at, 8.0, **args, **outer),
+                make_event("cudaLaunchKernel", at + 2, 4.0, cat="cuda_runtime", correlation=number, **outer),
+                make_event(
+                    f"{name}_kernel", device, ms * 1e3, cat="kernel", tid=7, stream=7, correlation=number, **outer
+                ),
+            ]
+            at, device = at + 10.0, device + ms * 1e3
+    return events
+
+
+def test_rows_picked_by_a_product_are_softwares_however_near_the_ceiling(
+    make_event: Make, make_operands: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """1e9 operations on 100e9 a second take 10 ms at the least: a look-up takes none."""
+    made = {"Input Dims": [[500], []], "Input type": ["long int", "Scalar"], "Concrete Inputs": ["", "1000"]}
+    product = make_operands((500, 1000), (1000, 1000))
+    picked = device_steps(make_event, ("aten::one_hot", 0.2, made), ("aten::mm", 11.0, product))
+    said = attribute(picked, 11.2)
+    assert (said.bound, said.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+    assert "ones and zeros" in said.sentence
+    assert said.gain_if_removed.high > 10
+    assert attribute(picked, 11.2, rules=3).bound is Bound.HARDWARE
+    plain = attribute(device_steps(make_event, ("aten::relu", 0.2, {}), ("aten::mm", 11.0, product)), 11.2)
+    assert plain.bound is Bound.HARDWARE, "the same product without one-hot rows"
+
+
+def test_a_copy_that_repeats_costs_its_readers_too(
+    make_event: Make, make_operands: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """Rows repeated four times: the copy goes, and who read it reads a quarter."""
+    shape, strides = [4, 1000, 1000], [[1_000_000, 1000, 1], [0, 1000, 1]]
+    copied = {"Input Dims": [shape, shape], "Input type": ["float"] * 2, "Input Strides": strides}
+    plain = {"Input Dims": [shape, shape], "Input type": ["float"] * 2, "Input Strides": [strides[0]] * 2}
+    reader = ("aten::sum", 1.0, make_operands(shape))
+    repeated = attribute(device_steps(make_event, ("aten::copy_", 2.0, copied), reader), 3.0)
+    moved = attribute(device_steps(make_event, ("aten::copy_", 2.0, plain), reader), 3.0)
+    assert (repeated.bound, moved.bound) == (Bound.SOFTWARE, Bound.SOFTWARE)
+    assert moved.gain_if_removed.estimate == pytest.approx(3.0, rel=0.1)
+    assert repeated.gain_if_removed.estimate == pytest.approx(3.0 / 0.25, rel=0.15)
+
+
+def test_a_mask_that_is_written_out_is_named_and_a_word_is_not(
+    make_event: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """2 · 2 · 1 · 4 · 500² · 64 operations: 2.6 ms at the least, 8 taken."""
+    heads = [[1, 4, 500, 64]] * 3
+    name = "aten::_cudnn_attention_forward"
+    masked = {"Input Dims": [*heads, [1, 4, 500, 500]], "Input type": ["float"] * 4}
+    said = attribute(device_steps(make_event, (name, 5.0, masked)), 5.0)
+    assert (said.bound, said.layer) == (Bound.SOFTWARE, Layer.RUNTIME)
+    assert "is_causal" in said.next_step
+    assert said.gain_if_removed.low < 5.0 / (2.56 / 0.75 / 2) < said.gain_if_removed.high
+    word = attribute(device_steps(make_event, (name, 5.0, {"Input Dims": heads, "Input type": ["float"] * 3})), 5.0)
+    assert "is_causal" not in word.next_step
+
+
+def test_a_step_that_only_copies_may_have_nothing_else_to_do(
+    make_event: Make, make_operands: Make, attribute: Callable[..., Attribution]
+) -> None:
+    copy = ("aten::copy_", 0.8, make_operands((1000, 2000), (1000, 2000)))
+    assert attribute(device_steps(make_event, copy), 0.8).bound is Bound.HARDWARE
+    used = attribute(device_steps(make_event, copy, ("aten::sum", 0.01, make_operands((10, 10)))), 0.81)
+    assert (used.bound, used.weak) == (Bound.SOFTWARE, True), "something reads the copy, however briefly"

@@ -37,9 +37,19 @@ def _cause(keys: dict[str, Any]) -> CategoryCause:
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
 CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
-SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED = (
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED = (
     _TABLE[name]
-    for name in ("slow_kernels", "narrower", "stalled", "unfused", "small_kernels", "wider", "copied", "picked")
+    for name in (
+        "slow_kernels",
+        "narrower",
+        "stalled",
+        "unfused",
+        "small_kernels",
+        "wider",
+        "copied",
+        "picked",
+        "masked",
+    )
 )
 
 

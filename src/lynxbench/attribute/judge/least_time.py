@@ -12,7 +12,7 @@ from itertools import pairwise
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.operands import OperatorCall
-from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, kernel_kind
+from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, kernel_kind, operator_kind
 from lynxbench.attribute.read.trace import NONE, EventKind
 from lynxbench.model.attribution import Category, StepWork
 from lynxbench.model.interval import Interval
@@ -27,6 +27,8 @@ TRANSPARENT = frozenset({OperatorKind.DISPATCH, OperatorKind.ALLOCATION, Operato
 """Between two passes these move no data, and a compiler removes them."""
 FUSED_EFFICIENCY = 0.5
 """What fused attention kernels reach of the product ceiling at the least (0.5 to 0.75 on current hardware)."""
+MASK_PLACE = 3
+"""Queries, keys and values stand before it."""
 ASIDE = 0.1
 """A pass that writes less than this share of the chain's last result is not part of it."""
 SAME_SIZE = 0.5
@@ -267,3 +269,35 @@ def _one_hot_elements(call: OperatorCall) -> int:
     """Elements of the rows that were made; 0 where the number of classes was left to the data."""
     classes = [int(text) for text in call.concrete if text.isdigit()]
     return call.tensors[0].elements * classes[0] if call.tensors and classes else 0
+
+
+# --- operands that are larger than they need be ---------------------------------------------------------------------
+
+
+def find_expansion(book: TimeBook) -> float:
+    """Nanoseconds a step that kernels take longer because they read a copy that repeats what it was made from."""
+    calls = [calls for calls in book.tiling.calls if calls.call is not None]
+    times: dict[int, float] = {}
+    for call in (one.call for one in calls if operator_kind(one.operator or "") is OperatorKind.COPY):
+        for tensor in call.tensors if call is not None else ():
+            if tensor.footprint and tensor.footprint < tensor.whole_bytes:
+                times[tensor.elements] = tensor.whole_bytes / tensor.footprint
+    saved = 0.0
+    for one in calls if times else ():
+        if one.call is None or operator_kind(one.operator or "") is OperatorKind.COPY:
+            continue
+        needed = sum(tensor.footprint / times.get(tensor.elements, 1.0) for tensor in one.call.tensors)
+        saved += float(one.took_ns.sum()) * (1.0 - needed / max(1, one.call.footprint))
+    return saved / len(book)
+
+
+def find_masked(book: TimeBook) -> float:
+    """Nanoseconds a step of attention whose mask is written out: as many numbers as there are pairs of positions."""
+    took = 0
+    for calls in book.tiling.calls:
+        if calls.call is None or not is_attention(calls.operator or "") or len(calls.call.tensors) < MASK_PLACE + 1:
+            continue
+        query, mask = calls.call.tensors[0], calls.call.tensors[MASK_PLACE]
+        square = len(mask.sizes) >= 2 and mask.sizes[-1] == mask.sizes[-2] > 1
+        took += int(calls.took_ns.sum()) if square and mask.sizes[-2] in query.sizes[1:3] else 0
+    return took / len(book)

@@ -16,6 +16,7 @@ from lynxbench.attribute.judge.causes import (
     COPIED,
     DOMINANT,
     HALF_REMOVED,
+    MASKED,
     MOST_REMOVABLE,
     NARROWER,
     NO_GAIN,
@@ -36,7 +37,9 @@ from lynxbench.attribute.judge.least_time import (
     Fusion,
     KernelEfficiency,
     WholeStep,
+    find_expansion,
     find_fusion,
+    find_masked,
     find_picking,
     measure_efficiency,
     measure_whole_step,
@@ -66,11 +69,14 @@ WORTH_NARROWING = 2.0
 """TF32 must be this much faster on a bare product before it is proposed."""
 WORTH_COPYING = 0.25
 """Share of a step in copies before they are called the cause."""
+ANYTHING = 1e-6
 ELSE_THAN_COPIES = 0.03
 """Share of a step that other kernels must have: a step that does nothing but copy may have nothing else to do."""
 WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 MOSTLY = 0.5
+CAUSAL = 0.5
+"""Share of the pairs of positions that a causal mask leaves; most masks that are square are causal."""
 REPLAYED = 4
 """The edition of the rules since which a gain is what a fix leaves, with a range from recorded cases."""
 
@@ -233,22 +239,29 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
     if picked >= DOMINANT:
         reason = "a look-up needs no arithmetic"
         return VerdictDraft(top, Bound.SOFTWARE, PICKED, weak, figures.range_without(picked * step_ns), reason)
-    beside = both - copied >= ELSE_THAN_COPIES
-    if copied >= max(WORTH_COPYING, saved.estimate) and (beside or (rules >= REPLAYED and _reads_copies(figures))):
-        weak = weak or not beside
+    beside = both - copied if rules < REPLAYED else _beside_copies(figures)
+    if copied >= max(WORTH_COPYING, saved.estimate) and beside >= (ELSE_THAN_COPIES if rules < REPLAYED else ANYTHING):
+        weak = weak or beside < ELSE_THAN_COPIES
         gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
-        gain = figures.range_without(copied * step_ns, _copies(figures)[1]) if rules >= REPLAYED else gain
+        if rules >= REPLAYED:
+            gone_ns = copied * step_ns + find_expansion(figures.book)
+            gain = figures.range_without(gone_ns, _copies(figures)[1])
         return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
         gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
         merged = figures.fusion.merged
-        gain = figures.range_without(saved.estimate * step_ns, merged) if rules >= REPLAYED else gain
+        # What a pass reads beside its predecessor's result mostly comes from inside the chain: the most is usual.
+        gain = figures.range_without(saved.high * step_ns, merged) if rules >= REPLAYED else gain
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
     if not efficiency.is_known:
         reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, reason)
+    masked_ns = find_masked(figures.book) if rules >= REPLAYED else 0.0
+    if masked_ns >= DOMINANT * step_ns and efficiency.overall < NEAR_CEILING:
+        left = min(1.0, efficiency.overall / TYPICAL_EFFICIENCY * CAUSAL)
+        return VerdictDraft(top, Bound.SOFTWARE, MASKED, weak, figures.range_without(masked_ns * (1.0 - left)))
     for cause, wide, narrow in _narrower_formats(figures.book.ceilings, rules):
         narrower = _gain_of_narrower(figures, wide, narrow, rules)
         if narrower is not None:
@@ -262,7 +275,8 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
     if reached >= NEAR_CEILING:
         return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
     if reached <= FAR_BELOW_CEILING:
-        gain = figures.range_without(both * (1.0 - usual) * shares.step_ns) if rules >= REPLAYED else gain
+        if rules >= REPLAYED:
+            gain = _to_the_ceiling(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
     return _judge_between(figures, top, gain, weak, rules)
 
@@ -295,10 +309,18 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     removable = max(SOFTWARE, key=shares.estimate)
     slow = shares.total(*KERNELS) - floor
     if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
+        faster_ns = shares.total(*KERNELS) * (1.0 - figures.efficiency.overall / TYPICAL_EFFICIENCY) * shares.step_ns
+        if rules >= REPLAYED:
+            gain = _to_the_ceiling(figures.range_without(max(0.0, faster_ns)), gain.high)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, reason)
     older = gain_of(shares.of[removable], figures.residual(removable))
     gain = figures.range_of(removable) if rules >= REPLAYED else older
     return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
+
+
+def _to_the_ceiling(gain: Interval, most: float) -> Interval:
+    """No kernel that does the same work passes its ceiling."""
+    return dataclasses.replace(gain, high=max(gain.estimate, min(gain.high, most)))
 
 
 def _copies(figures: StepFigures) -> tuple[float, float]:
@@ -310,10 +332,11 @@ def _copies(figures: StepFigures) -> tuple[float, float]:
     return share, sum(group.calls for group in moved) / len(book)
 
 
-def _reads_copies(figures: StepFigures) -> bool:
-    """Whether anything but copies runs in the step: a step that does nothing else may have nothing else to do."""
-    kinds = {group.kind for group in figures.book.groups if group.category in KERNELS}
-    return bool(kinds - {OperatorKind.COPY, OperatorKind.DISPATCH})
+def _beside_copies(figures: StepFigures) -> float:
+    """The share of the kernels' time in anything but copies: one that does nothing else may have nothing to do."""
+    kernels = [group for group in figures.book.groups if group.category in KERNELS]
+    others = [group for group in kernels if group.kind not in (OperatorKind.COPY, OperatorKind.DISPATCH)]
+    return sum(group.self_ns for group in others) / max(1, sum(group.self_ns for group in kernels))
 
 
 def _narrower_formats(ceilings: Ceilings, rules: int) -> Iterator[tuple[CategoryCause, str, Precision]]:

@@ -22,7 +22,7 @@ SEPARATOR = b"\x1f"
 """Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""
 PARTS_TOGETHER = 16
 _NO_OPERANDS = SEPARATOR * 4
-_NEEDS_CONCRETE = re.compile(r"conv|attention|^aten::_?empty(_affine_quantized)?$", re.IGNORECASE)
+_NEEDS_CONCRETE = re.compile(r"conv|attention|^aten::_?empty(_affine_quantized)?$|one_hot", re.IGNORECASE)
 _PACKED = re.compile(r"^(quantized|onednn|mkldnn|_quantized)::\w*(linear|matmul)\w*$")
 _ALLOCATION = re.compile(r"^aten::(empty|_empty_affine_quantized)$")
 _SIZES = re.compile(r"^\[(\d+(?:, ?\d+)*)\]$")

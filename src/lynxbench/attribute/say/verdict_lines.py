@@ -31,6 +31,7 @@ _OF_CAUSE = {
     causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
     causes.COPIED: ", much of it only to copy what was in memory before",
     causes.PICKED: ", to pick rows by multiplying with ones and zeros",
+    causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
 _OF_ACCOUNT: dict[Category, str] = {

@@ -133,6 +133,7 @@ class _Host:
     activity_ns: Int64
     ready_ns: Int64
     """When each activity had been launched; never where its launch is not known."""
+    took_ns: Int64
     fetched: Flags
     """Activities that brought so much to the host that what it does next may be work on it."""
     computes: Flags
@@ -150,7 +151,8 @@ def _look_at_host(trace: Trace, activities: Activities, thread: int, rules: int)
         waits=NamedRanges.of(trace, trace.rows_named(_SYNC_OPERATOR.__contains__, *kinds)),
         activity_ns=trace.start_ns[activities.row],
         ready_ns=np.where(launch != NONE, end, np.iinfo(np.int64).max),
-        fetched=_fetches(trace)[trace.name[activities.row]] & (trace.nbytes[activities.row] >= LARGE_BYTES),
+        took_ns=trace.dur_ns[activities.row],
+        fetched=_fetches(trace, rules)[trace.name[activities.row]] & (trace.nbytes[activities.row] >= LARGE_BYTES),
         computes=trace.names_where(lambda name: rules >= HOST_WORK and _is_work(name)),
     )
 
@@ -159,8 +161,8 @@ def _call_code(name: str) -> int:
     return CODE[next((category for pattern, category in _CALLS if pattern.search(name)), Category.LAUNCH)]
 
 
-def _fetches(trace: Trace) -> Flags:
-    return trace.names_where(lambda name: name.startswith("Memcpy DtoH"))
+def _fetches(trace: Trace, rules: int) -> Flags:
+    return trace.names_where(lambda name: rules >= HOST_WORK and name.startswith("Memcpy DtoH"))
 
 
 def _is_work(name: str) -> bool:
@@ -210,11 +212,13 @@ def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64, last
         long = silent & (length[np.maximum(number, 0)] > LONG_GAP_NS)
         code[long] = CODE[Category.IDLE]
         code[long & _before_first(pieces)] = CODE[Category.INPUT]
+        after, fetch_ns = _after_fetch(known, pieces)
+        code[long & after & (length[np.maximum(number, 0)] <= fetch_ns)] = CODE[Category.TRANSFER]
     worked = (host != NONE) & (kind == EventKind.OPERATOR) & (lasts_ns > LONG_GAP_NS) & known.computes[trace.name[host]]
     if worked.any():  # on a processor, while the device has nothing to do
         code[worked] = CODE[Category.IDLE]
         code[worked & _before_first(pieces)] = CODE[Category.INPUT]
-        code[worked & _after_fetch(known, pieces)] = CODE[Category.TRANSFER]
+        code[worked & _after_fetch(known, pieces)[0]] = CODE[Category.TRANSFER]
     code[known.waits.hold(pieces.start_ns)] = CODE[Category.SYNCHRONIZATION]
     code[awaited] = CODE[Category.INPUT]
     return code
@@ -228,11 +232,14 @@ def _queued(host: _Host, pieces: Stretches) -> Flags:
     return queued
 
 
-def _after_fetch(known: _Host, pieces: Stretches) -> Flags:
-    """Pieces before which the last activity brought much to the host: it works on what the device had."""
-    last = np.searchsorted(known.activity_ns, pieces.start_ns, side="right") - 1
-    after: Flags = (last >= 0) & known.fetched[np.maximum(last, 0)]
-    return after
+def _after_fetch(known: _Host, pieces: Stretches) -> tuple[Flags, Int64]:
+    """Pieces before which the last activity brought much to the host, which works on it, and how long that took.
+
+    Silence as long as the copy at the most is taken for that too: its buffer is read, and given back.
+    """
+    last = np.maximum(np.searchsorted(known.activity_ns, pieces.start_ns, side="right") - 1, 0)
+    after: Flags = known.fetched[last] & (known.activity_ns[last] <= pieces.start_ns)
+    return after, known.took_ns[last]
 
 
 def _before_first(pieces: Stretches) -> Flags:
