@@ -120,6 +120,16 @@ class SaturationRecord(Document):
         return self.failed_per_s if self.failed_outcome == "fail" else None
 
 
+class Speculation(Document):
+    """What became of drafted tokens over the counted time, by the server's own counters."""
+
+    accepted_share: float | None
+    """Of the drafted tokens; null where the server says tokens a step alone."""
+    drafted_a_step: float | None
+    tokens_a_step: float
+    """Of one answer: the token that every step gives, and the accepted ones."""
+
+
 class RecordFile(Document):
     """Every request of one run, as numpy columns."""
 
@@ -147,8 +157,12 @@ class LoadFigures(Document):
     server_counters: dict[str, float] = {}
     """Seconds and counts by the server's own metrics over the run: where it says the time went."""
     records: tuple[RecordFile, ...] = ()
+    speculation: Speculation | None = None
+    """Where the server counts it; not known to earlier versions."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
-        emptied = dict.fromkeys(("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation"))
+        emptied = dict.fromkeys(
+            ("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation", "speculation")
+        )
         return self.model_copy(update=emptied)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from lynxbench.attribute.judge.served_limits import CAUSES, DeviceCondition, ServedFigures
+from lynxbench.attribute.judge.server_figures import CAUSES, DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict, judge_server
 from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
 from lynxbench.attribute.tile.client_view import ClientView
@@ -178,7 +178,7 @@ def test_rejected_drafts_are_the_speculation() -> None:
     verdict, _ = judged(columns)
     assert named(verdict) == "speculation"
     assert "--speculative-config" in verdict.judgement.next_step
-    assert "1.05 tokens a step" in server_sentence(verdict)
+    assert "1.05 a step of an answer" in server_sentence(verdict)
 
 
 def test_accepted_drafts_are_no_limit() -> None:

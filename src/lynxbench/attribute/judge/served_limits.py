@@ -5,25 +5,17 @@ alone. Gains are those of the model that each limit states; see docs/methodology
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, gain_of, speedup
+from lynxbench.attribute.judge.server_figures import CAUSES, WAITS, DeviceCondition, Limit, ServedFigures
 from lynxbench.attribute.judge.unit_activity import BUSY, NEAR_CEILING
 from lynxbench.attribute.judge.verdict import FAR_BELOW_CEILING, TYPICAL_EFFICIENCY
 from lynxbench.attribute.read.launch_arguments import number_of
-from lynxbench.attribute.tile.client_view import ClientView
-from lynxbench.attribute.tile.served_series import ServedSeries
-from lynxbench.model.activity import DeviceActivity
-from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
-from lynxbench.model.layers import Layer
-from lynxbench.tables import read_table
 
-WAITS = 0.5
-"""Share of looks at which a request waited before a queue is said to stand: one that comes and goes is arrivals'."""
 AT_LIMIT = 0.9
 """Of a limit, on average: between the end of one request and the start of the next a place is free for a step."""
 ONE_CORE = 0.9
@@ -38,101 +30,6 @@ WIDE_TYPES = ("float32", "float", "fp32")
 NARROW_GAIN = (2.0, 16.0)
 """16 for 32 bits: half the bytes at the least; tensor cores against fp32 pipes at the most (H100 data sheet: 989 and 67
 TFLOP/s dense)."""
-
-
-@dataclass(frozen=True, slots=True)
-class LimitCause:
-    """What a limit means: whose it is, why, and what moves it."""
-
-    name: str
-    category: Category
-    bound: Bound
-    layer: Layer
-    why: str
-    next_step: str
-    flags: Mapping[str, str]
-
-    def step_for(self, server: str) -> str:
-        """The next step, with the server's own option where it has one."""
-        flag = self.flags.get(server)
-        return self.next_step.format(flag=f" ({flag})" if flag else "")
-
-
-CAUSES: dict[str, LimitCause] = {
-    name: LimitCause(
-        name,
-        Category(keys["category"]),
-        Bound(keys["bound"]),
-        Layer(keys["layer"]),
-        keys["why"],
-        keys["next_step"],
-        keys.get("flags", {}),
-    )
-    for name, keys in read_table("attribute/judge/server_limits.toml").items()
-}
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceCondition:
-    """Something that held the device, as telemetry shows it: `neighbour`, `clock` or `power`."""
-
-    cause: str
-    evidence: str
-    most: float = math.nan
-    """How many times faster the device could be without it, at the most."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedFigures:
-    """Everything that a verdict on a server rests on."""
-
-    series: ServedSeries
-    load: ClientView
-    arguments: Mapping[str, str]
-    activity: DeviceActivity | None
-    conditions: tuple[DeviceCondition, ...] = ()
-    network: float = 0.0
-    """Share of a request that the client waited beyond what the server counts."""
-
-    @property
-    def busy(self) -> float:
-        """Share of the time in which the device had work; NaN where nobody knows."""
-        return math.nan if self.activity is None or self.activity.engine is None else min(1.0, self.activity.engine)
-
-    @property
-    def idle(self) -> float:
-        """Share of the time in which the device waited; NaN where nobody knows."""
-        return 1.0 - self.busy
-
-    @property
-    def reached(self) -> float:
-        """How far the busier of arithmetic and memory was used while the device had work; NaN where nobody knows."""
-        if self.activity is None or not self.busy > 0:
-            return math.nan
-        known = [share for share in (self.activity.arithmetic, self.activity.dram) if share is not None]
-        return min(1.0, max(known) / self.busy) if known else math.nan
-
-    @property
-    def queues(self) -> bool:
-        """Whether requests stood waiting in the server."""
-        waiting = self.series.gauges.get("waiting", np.empty(0))
-        return len(waiting) > 0 and float(np.mean(waiting >= 1)) >= WAITS
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One thing that bounds a server, in words, and what moving it gains by which model."""
-
-    cause: LimitCause
-    says: str
-    gain: Interval
-    model: str
-    sure: bool = True
-
-    @property
-    def share(self) -> float:
-        """The share of the time that goes with it."""
-        return 1.0 - 1.0 / max(1.0, self.gain.estimate)
 
 
 def find_limits(figures: ServedFigures) -> list[Limit]:
@@ -332,20 +229,20 @@ def _network(figures: ServedFigures) -> Iterator[Limit]:
 
 
 def _speculation(figures: ServedFigures) -> Iterator[Limit]:
-    grown = figures.series.grown
-    drafts, drafted = grown.get("drafts", 0.0), grown.get("draft_tokens", 0.0)
-    if drafts <= 0 or drafted <= 0:
+    drafting = figures.series.speculation
+    if drafting is None or drafting.accepted_share is None or drafting.drafted_a_step is None:
         return
-    accepted = grown.get("accepted_tokens", 0.0)
-    if accepted >= REJECTED * drafted:
+    if drafting.accepted_share >= REJECTED:
         return
-    a_step, each = 1.0 + accepted / drafts, drafted / drafts
-    most = (1.0 + each) / a_step
+    a_step, drafted = drafting.tokens_a_step, drafting.drafted_a_step
+    most = (1.0 + drafted) / a_step
     says = (
-        f"of {each:.1f} tokens drafted a step {accepted / drafted:.0%} are accepted: {a_step:.2f} tokens a step of an "
-        "answer"
+        f"of {drafted:.1f} tokens drafted a step {drafting.accepted_share:.0%} are accepted: {a_step:.2f} a step "
+        "of an answer come of it"
     )
-    model = f"steps without drafting: at the least as if it were free, at the most as if each of {each:.0f} were a step"
+    model = (
+        f"steps without drafting: at the least as if it were free, at the most as if each of {drafted:.0f} were a step"
+    )
     yield Limit(CAUSES["speculation"], says, Interval(1.0 / a_step, math.sqrt(most / a_step), most), model)
 
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, NO_GAIN, Judgement
-from lynxbench.attribute.judge.served_limits import Limit, ServedFigures, find_ceiling, find_demand, find_limits
+from lynxbench.attribute.judge.served_limits import find_ceiling, find_demand, find_limits
 from lynxbench.attribute.judge.served_requests import PHASES
+from lynxbench.attribute.judge.server_figures import Limit, ServedFigures
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.layers import Layer

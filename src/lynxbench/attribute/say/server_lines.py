@@ -2,7 +2,7 @@
 
 import math
 
-from lynxbench.attribute.judge.served_limits import ServedFigures
+from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.tile.served_series import ServedSeries
 
@@ -66,11 +66,11 @@ def _series(series: ServedSeries) -> list[str]:
 
 
 def _speculation(series: ServedSeries) -> list[str]:
-    drafts, drafted = series.grown.get("drafts", 0.0), series.grown.get("draft_tokens", 0.0)
-    if drafts > 0 and drafted > 0:
-        accepted = series.grown.get("accepted_tokens", 0.0)
-        return [f"speculation: {accepted / drafted:.1%} of drafts accepted, {1 + accepted / drafts:.2f} tokens a step"]
-    return []
+    drafting = series.speculation
+    if drafting is None:
+        return []
+    accepted = "" if drafting.accepted_share is None else f"{drafting.accepted_share:.1%} of drafted tokens accepted, "
+    return [f"speculation: {accepted}{drafting.tokens_a_step:.2f} tokens a step of an answer"]
 
 
 def _step(figures: ServedFigures) -> list[str]:
