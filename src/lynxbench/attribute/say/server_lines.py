@@ -2,6 +2,7 @@
 
 import math
 
+from lynxbench.attribute.judge.causes import CLEAR_LEAD
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.tile.served_series import ServedSeries
@@ -32,6 +33,11 @@ def server_evidence(figures: ServedFigures, verdict: ServerVerdict) -> tuple[str
     """The figures of a server's series, its threads and its device."""
     series = figures.series
     lines = [*_series(series), *_speculation(series), *_step(figures), *_threads(series)]
+    if figures.load.still >= CLEAR_LEAD:
+        still = (
+            f"answers stood still for {figures.load.still:.0%} of their time after the first token, beyond usual steps"
+        )
+        lines.append(f"{still}: prompts of others were read meanwhile, or the server paused")
     for limit in (*((verdict.lead,) if verdict.lead else ()), *verdict.level):
         lines.append(f"gain of the next step ({limit.cause.name}): {limit.model}")
     for limit in verdict.others:
