@@ -55,7 +55,6 @@ class Case:
     precision: str = "bf16"
     plant: str = ""
     """What is done to the machine meanwhile."""
-    metric: str = "throughput"
 
 
 MIXED = "{distribution: empirical, values: [" + ", ".join(["128"] * 15 + ["6000"]) + "]}"
@@ -84,7 +83,6 @@ CASES: dict[str, Case] = {
         ("software", "demand"),
         fix="short alone",
         inputs=MIXED,
-        metric="first",
     ),
     "short alone": Case(
         "healthy",

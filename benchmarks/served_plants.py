@@ -55,7 +55,6 @@ class Outcome:
     attribution: dict[str, Any] | None
     why: str
     per_s: float | None
-    first_ms: float | None
     took_s: float
     folder: Path
     validity: str = ""
@@ -265,15 +264,13 @@ def measure(name: str, server: Running, home: Path, seconds: int) -> Outcome:
         )
     took_s = time.monotonic() - began
     if not done.stdout.strip():
-        return Outcome(None, done.stderr.strip()[-400:] or f"code {done.returncode}", None, None, took_s, folder)
+        return Outcome(None, done.stderr.strip()[-400:] or f"code {done.returncode}", None, took_s, folder)
     part = json.loads(done.stdout)["per_precision"][0]
     rate = (part["load"] or {}).get("requests_per_s") or {}
-    first = next((each for each in part["latency_ms"].get("time-to-first-token", ()) if each["percentile"] == 50), {})
     return Outcome(
         part["attribution"],
         part["attribution_missing"] or "",
         rate.get("estimate"),
-        first.get("estimate"),
         took_s,
         folder,
         part["validity"]["verdict"],
@@ -295,8 +292,6 @@ def gain_of(case: Case, outcome: Outcome, outcomes: dict[str, Outcome]) -> float
     fixed = outcomes.get(case.fix or "")
     if fixed is None:
         return None
-    if case.metric == "first":
-        return outcome.first_ms / fixed.first_ms if outcome.first_ms and fixed.first_ms else None
     return fixed.per_s / outcome.per_s if outcome.per_s and fixed.per_s else None
 
 

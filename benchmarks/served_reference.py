@@ -4,7 +4,8 @@
 
 DIR holds vLLM for an offline node (vllm_serve.sh, vllm_model, vllm_site). Three servers of Llama 3.1 8B's shape are
 started at once and measured one at a time: bf16, fp8 weights, fp8 cache. Closed loops with 1, 8, 64 and 256 in flight,
-`vllm bench serve` at 1 and 64 beside them, and the saturation search twice. Bundles, reports and a summary go to OUT.
+`vllm bench serve` at 1 and 64 beside them, the saturation search, both narrow formats against bf16
+(served_accuracy.py), and the search again where time is left. Bundles, reports and a summary go to OUT.
 Exit 1 where a bar breaks, 4 where no server starts. Servers are stopped in every case.
 """
 
@@ -32,6 +33,8 @@ IN_FLIGHT = (1, 8, 64, 256)
 BESIDE = {1: 16, 64: 768}
 """Where vLLM's own client runs beside, with how many requests."""
 READY_S = 300.0
+SEARCH_S = 115.0
+"""What a search of 90 s of probes takes with all that is around it."""
 THROUGHPUT_BAR, FIRST_TOKEN_BAR_MS = 0.02, 2.0
 FORMATS: dict[str, tuple[str, ...]] = {
     "bf16": (),
@@ -40,7 +43,6 @@ FORMATS: dict[str, tuple[str, ...]] = {
 }
 """By name: what the server is told beside the usual."""
 CACHE_BYTES = {"bf16": 24 << 30, "fp8": 16 << 30, "fp8-cache": 12 << 30}
-PRECISIONS = {"bf16": "bf16", "fp8": "fp8", "fp8-cache": "bf16"}
 CLOSED = """\
 lynxbench: 1
 name: {name}
@@ -55,7 +57,7 @@ workload:
   arrival: {{process: closed, concurrency: {in_flight}}}
   seed: 20260101
 engine: {{name: openai, url: "http://127.0.0.1:{port}/v1", endpoint: completions, dialect: vllm, cache: avoided}}
-protocol: {{version: 1, restarts: 2, steady: {{drift: 5 %, window: 1 s}}, min_duration: 8 s, limit: 12 s}}
+protocol: {{version: 1, restarts: {restarts}, steady: {{drift: 5 %, window: 1 s}}, min_duration: 8 s, limit: 12 s}}
 """
 SATURATION = """\
 lynxbench: 1
@@ -172,6 +174,18 @@ def held_to(own: dict[str, Any], beside: dict[str, Any]) -> str:
     return f"throughput {apart:+.1%}, first token {later:+.2f} ms: {'holds' if holds else 'BREAKS'}"
 
 
+def held_against_bf16(node: Node, ports: dict[str, int], into: Path) -> None:
+    """Speed and accuracy of the narrow formats beside bf16: served_accuracy.py on the servers that run."""
+    words = [f"--{name}=http://127.0.0.1:{port}/v1" for name, port in ports.items()]
+    script = [sys.executable, str(Path(__file__).with_name("served_accuracy.py")), "--within", "100"]
+    done = subprocess.run(
+        [*script, "--out", str(into / "accuracy"), *words],
+        env=node.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    for line in (done.stdout + done.stderr).strip().splitlines()[-14:]:
+        node.say(line)
+
+
 def main() -> int:
     """Servers up, contracts one after the other, what comes back."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -209,18 +223,24 @@ def main() -> int:
 
         for in_flight in IN_FLIGHT if "closed" in wanted else ():
             keys = {"in_flight": in_flight, "words": "bf16", "precision": "bf16", "port": ports["bf16"]}
+            keys["restarts"] = 2 if in_flight in BESIDE else 1
             own = figures(measured(f"vllm-closed-{in_flight}", CLOSED, 60, **keys))
             if in_flight in BESIDE:
                 theirs = own_client(options.vllm, ports["bf16"], in_flight, BESIDE[in_flight], options.out)
                 said = held_to(own, theirs)
                 beside[str(in_flight)] = {"lynxbench": own, "vllm bench serve": theirs, "said": said}
                 node.say(f"vllm bench serve, {in_flight} in flight: {theirs}; {said}")
-        for turn in ("first", "second") if "saturation" in wanted else ():
+
+        def searched(turn: str) -> None:
             found = measured(f"vllm-saturation-{turn}", SATURATION, 170, port=ports["bf16"])
             node.say(f"saturation: {json.dumps((found.get('per_precision') or [{}])[0].get('saturation'))[:600]}")
-        for name in [name for name in up if name != "bf16" and "formats" in wanted]:
-            keys = {"in_flight": 64, "words": name, "precision": PRECISIONS[name], "port": ports[name]}
-            measured(f"vllm-{name}-64", CLOSED, 60, **keys)
+
+        if "saturation" in wanted:
+            searched("first")
+        if "formats" in wanted and {"fp8", "fp8-cache"} <= set(up):
+            held_against_bf16(node, ports, options.out)
+        if "saturation" in wanted and node.left_s > SEARCH_S:
+            searched("second")
         (options.out / "own_client.json").write_text(json.dumps(beside, indent=1))
     collect(node, steps)
     broken = any("BREAKS" in row["said"] for row in beside.values())

@@ -13,8 +13,8 @@ import numpy as np
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
-from lynxbench.attribute.judge.served_limits import DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
+from lynxbench.attribute.judge.server_figures import DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.server_verdict import judge_server
 from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
 from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
@@ -38,7 +38,7 @@ from lynxbench.attribute.say.verdict_lines import (
 )
 from lynxbench.attribute.tile.client_view import view_load
 from lynxbench.attribute.tile.request_split import RequestSplit, split_requests
-from lynxbench.attribute.tile.served_series import Span, tile_series
+from lynxbench.attribute.tile.served_series import ServedSeries, Span, tile_series
 from lynxbench.attribute.tile.tiling import tile_trace
 from lynxbench.attribute.tile.traced_requests import split_traced
 from lynxbench.errors import BadInput
@@ -241,6 +241,11 @@ class WatchedServer:
     activity: DeviceActivity | None = None
     conditions: tuple[DeviceCondition, ...] = ()
 
+    @property
+    def tiled(self) -> ServedSeries:
+        """The counted part of its series."""
+        return tile_series(self.series, self.spans)
+
 
 def attribute_requests(
     served: Sequence[Requests],
@@ -260,7 +265,7 @@ def attribute_requests(
         return "no request was answered, so there is no time to attribute" if counted else uncounted
     split = _split(served, counted)
     if watched is not None:
-        series = tile_series(watched.series, watched.spans)
+        series = watched.tiled
         if series.server:
             network = split.share("network") if isinstance(split, RequestSplit) and split.whole_s > 0 else 0.0
             arguments = parse_arguments(watched.launch)

@@ -25,8 +25,8 @@ UNSEEN_SHARE = 0.2
 """Activity while no process of the run was alive that somebody else must have caused; the driver's utilisation looks
 back up to a second and is rounded up, so less is not held against anybody."""
 LOOKS_BACK_S = 1.2
-EQUAL_SLICES = 0.5
-"""Of a device: the driver gives processes that want it equal slices of time, so one neighbour takes no more."""
+MOST_SHARE = 0.9
+"""Of a device, that a neighbour can be said to have had: with more, nothing was measured."""
 BUSY = 0.5
 """Clocks of a device that mostly waits rest where they like; held clocks are judged on readings under load."""
 FEWEST_READINGS = 10
@@ -184,7 +184,7 @@ def _listed(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[DeviceFin
         who = "a process whose name is hidden" if process["name"] == HIDDEN else process["name"]
         left = f", which left {1 - used.max() / total.max():.1%} of its memory free" if crowds else ""
         evidence = f"{who} (process {process['pid']}) {share} and held {held / 2**30:.1f} GiB of {device}{left}"
-        most = 1.0 / (1.0 - min(active, EQUAL_SLICES)) if len(known) else math.nan
+        most = 1.0 / (1.0 - min(active, MOST_SHARE)) if len(known) else math.nan
         yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM, most)
 
 

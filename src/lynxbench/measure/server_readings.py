@@ -27,7 +27,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerMetrics:
+class MetricNames:
     """How one kind of server names what it counts."""
 
     key: str
@@ -37,18 +37,18 @@ class ServerMetrics:
     columns: Mapping[str, tuple[str, ...]]
 
 
-SERVER_METRICS = tuple(
-    ServerMetrics(key, keys["name"], keys["mark"], {name: tuple(names) for name, names in keys["columns"].items()})
+METRIC_NAMES = tuple(
+    MetricNames(key, keys["name"], keys["mark"], {name: tuple(names) for name, names in keys["columns"].items()})
     for key, keys in read_table("measure/server_metrics.toml").items()
 )
 
 
-def recognise_server(text: str) -> ServerMetrics | None:
+def recognise_server(text: str) -> MetricNames | None:
     """Whose metrics these are; None where no known server's are among them."""
-    return next((server for server in SERVER_METRICS if re.search(rf"^{server.mark}", text, re.MULTILINE)), None)
+    return next((server for server in METRIC_NAMES if re.search(rf"^{server.mark}", text, re.MULTILINE)), None)
 
 
-def read_quantities(text: str, server: ServerMetrics) -> dict[str, float]:
+def read_quantities(text: str, server: MetricNames) -> dict[str, float]:
     """Every quantity that is exposed, by its name here."""
     samples: dict[str, list[tuple[str, float]]] = {}
     for line in text.splitlines():

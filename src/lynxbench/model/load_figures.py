@@ -199,6 +199,16 @@ class AnswerFigures(Document):
     """Why others were not, and how often; their values sum to checked − valid."""
 
 
+class Speculation(Document):
+    """What became of drafted tokens over the counted time, by the server's own counters."""
+
+    accepted_share: float | None
+    """Of the drafted tokens; null where the server says tokens a step alone."""
+    drafted_a_step: float | None
+    tokens_a_step: float
+    """Of one answer: the token that every step gives, and the accepted ones."""
+
+
 class RecordFile(Document):
     """Every request of one run, as numpy columns."""
 
@@ -233,9 +243,19 @@ class LoadFigures(Document):
     answers: Annotated[AnswerFigures | None, Field(exclude_if=lambda answers: answers is None)] = None
     mlperf: Annotated[MlperfFigures | None, Field(exclude_if=lambda mlperf: mlperf is None)] = None
     """The figures of MLPerf's scenario, where the contract names one."""
+    speculation: Annotated[Speculation | None, Field(exclude_if=lambda speculation: speculation is None)] = None
+    """Where the server counts it."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
-        figures = ("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation", "mlperf")
+        figures = (
+            "offered_per_s",
+            "requests_per_s",
+            "goodput_per_s",
+            "in_flight_mean",
+            "saturation",
+            "mlperf",
+            "speculation",
+        )
         emptied = dict.fromkeys(figures)
         return self.model_copy(update=emptied)

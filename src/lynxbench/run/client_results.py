@@ -122,7 +122,7 @@ def conclude_clients(
         restarts=len(runs),
         attribution=None if isinstance(attribution, str) else attribution,
         attribution_missing=attribution if isinstance(attribution, str) else None,
-        load=load,
+        load=load.model_copy(update={"speculation": None if watched is None else watched.tiled.speculation}),
     )
     return with_figures(result, measured.measured), processes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.attribute.attributing import WatchedServer
-from lynxbench.attribute.judge.served_limits import DeviceCondition
+from lynxbench.attribute.judge.server_figures import DeviceCondition
 from lynxbench.attribute.tile.served_series import Span
 from lynxbench.errors import BadResult
 from lynxbench.executor.server import Address, CapturedServer, read_metrics

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
-from lynxbench.attribute.judge.served_limits import CAUSES, DeviceCondition, ServedFigures
+from lynxbench.attribute.judge.server_figures import CAUSES, DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict, judge_server
 from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
 from lynxbench.attribute.tile.client_view import ClientView
@@ -178,7 +179,7 @@ def test_rejected_drafts_are_the_speculation() -> None:
     verdict, _ = judged(columns)
     assert named(verdict) == "speculation"
     assert "--speculative-config" in verdict.judgement.next_step
-    assert "1.05 tokens a step" in server_sentence(verdict)
+    assert "1.05 a step of an answer" in server_sentence(verdict)
 
 
 def test_accepted_drafts_are_no_limit() -> None:
@@ -210,8 +211,6 @@ def test_kernels_that_use_neither_unit_are_slow_and_that_stays_weak() -> None:
 
 
 def test_long_prompts_amid_short_ones_hold_everybody_up() -> None:
-    import dataclasses
-
     mixed = dataclasses.replace(CHAT, still=0.5, long_share=0.06, long_tokens=0.75)
     verdict, _ = judged({**QUEUE, "running": 32.0, "waiting": 0.0}, load=mixed)
     assert named(verdict) == "long_prompts"
@@ -275,8 +274,6 @@ def test_a_batch_below_its_limit_is_not_full() -> None:
 
 
 def test_mostly_long_prompts_are_the_load_itself() -> None:
-    import dataclasses
-
     load = dataclasses.replace(CHAT, still=0.5, long_share=0.4, long_tokens=0.9)
     assert named(judged({**QUEUE, "running": 8.0, "waiting": 0.0}, load=load)[0]) == "memory"
 
@@ -332,19 +329,32 @@ def test_failed_looks_leave_gaps_and_no_growth_over_them() -> None:
 
 def test_two_limits_that_gain_as_much_are_both_named_and_nobody_alone_is() -> None:
     idle = device(engine=0.5, sm=0.4, tensor=0.05, dram=0.3)
-    columns = {
-        **QUEUE,
-        "running": 16.0,
-        "waiting": 0.0,
-        "drafts": counter(100.0),
-        "draft_tokens": counter(300.0),
-        "accepted_tokens": counter(0.0),
-        **threads(0.99),
-    }
-    verdict, _ = judged(columns, activity=idle)
-    assert {named(verdict), *(limit.cause.name for limit in verdict.level)} == {"host", "speculation"}
+    mixed = dataclasses.replace(CHAT, still=0.48, long_share=0.06, long_tokens=0.75)
+    verdict, _ = judged({**QUEUE, "running": 16.0, "waiting": 0.0, **threads(0.99)}, activity=idle, load=mixed)
+    assert {named(verdict), *(limit.cause.name for limit in verdict.level)} == {"host", "long_prompts"}
     assert verdict.judgement.weak
     assert "level with it" in server_sentence(verdict)
+
+
+def test_a_thread_that_is_busy_with_rejected_drafts_is_their_sign() -> None:
+    idle = device(engine=0.25, sm=0.15, tensor=0.05, dram=0.11)
+    drafts = {"drafts": counter(100.0), "draft_tokens": counter(500.0), "accepted_tokens": counter(0.0)}
+    verdict, _ = judged({**QUEUE, "running": 16.0, "waiting": 0.0, **drafts, **threads(0.99)}, activity=idle)
+    assert named(verdict) == "speculation"
+    assert not verdict.level
+    assert verdict.judgement.gain.estimate == pytest.approx(6.0)
+
+
+def test_a_device_between_its_ceilings_is_left_open_with_its_step_divided() -> None:
+    middling = device(engine=0.97, sm=0.8, tensor=0.3, dram=0.4)
+    verdict, figures = judged({**QUEUE, "running": 16.0, "waiting": 0.0}, activity=middling)
+    assert verdict.judgement.bound is Bound.UNDETERMINED
+    assert any(line.startswith("a step takes 5 ms") for line in server_evidence(figures, verdict))
+
+
+def test_a_device_that_often_waits_is_not_at_its_ceiling() -> None:
+    waits = device(engine=0.8, sm=0.7, tensor=0.1, dram=0.75)
+    assert named(judged({**QUEUE, "running": 16.0, "waiting": 0.0}, activity=waits)[0]) == ""
 
 
 def test_every_cause_reads_for_every_server() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lynxbench.measure.server_readings import (
-    SERVER_METRICS,
+    METRIC_NAMES,
     MetricsReader,
     ThreadReader,
     read_quantities,
@@ -75,7 +75,7 @@ def test_documented_metrics_are_read_by_one_name_a_quantity(key: str) -> None:
 
 def test_marks_of_servers_tell_them_apart() -> None:
     for text in ((DATA / f"{key}.txt").read_text() for key in EXPECTED):
-        marked = [server for server in SERVER_METRICS if f"\n{server.mark}" in text]
+        marked = [server for server in METRIC_NAMES if f"\n{server.mark}" in text]
         assert len(marked) == 1
 
 

@@ -5,25 +5,21 @@ alone. Gains are those of the model that each limit states; see docs/methodology
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
-from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, gain_of, speedup
-from lynxbench.attribute.judge.unit_activity import BUSY, NEAR_CEILING
-from lynxbench.attribute.judge.verdict import FAR_BELOW_CEILING, TYPICAL_EFFICIENCY
+from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, HALF_REMOVED, gain_of, speedup
+from lynxbench.attribute.judge.server_figures import CAUSES, WAITS, DeviceCondition, Limit, ServedFigures
+from lynxbench.attribute.judge.unit_activity import BUSY
+from lynxbench.attribute.judge.verdict import FAR_BELOW_CEILING, NEAR_CEILING, TYPICAL_EFFICIENCY
 from lynxbench.attribute.read.launch_arguments import number_of
-from lynxbench.attribute.tile.client_view import ClientView
-from lynxbench.attribute.tile.served_series import ServedSeries
 from lynxbench.model.activity import DeviceActivity
-from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
-from lynxbench.model.layers import Layer
-from lynxbench.tables import read_table
 
-WAITS = 0.5
-"""Share of looks at which a request waited before a queue is said to stand: one that comes and goes is arrivals'."""
+ATTAINED_MEMORY, ATTAINED_ARITHMETIC = 0.87, 0.8
+"""What good kernels reach by the counters themselves: a chain of plain passes 87 % of the memory's bandwidth, a healthy
+prefill 80 % tensor activity (one H200, results/h200/benchmarks)."""
 AT_LIMIT = 0.9
 """Of a limit, on average: between the end of one request and the start of the next a place is free for a step."""
 ONE_CORE = 0.9
@@ -40,104 +36,9 @@ NARROW_GAIN = (2.0, 16.0)
 TFLOP/s dense)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitCause:
-    """What a limit means: whose it is, why, and what moves it."""
-
-    name: str
-    category: Category
-    bound: Bound
-    layer: Layer
-    why: str
-    next_step: str
-    flags: Mapping[str, str]
-
-    def step_for(self, server: str) -> str:
-        """The next step, with the server's own option where it has one."""
-        flag = self.flags.get(server)
-        return self.next_step.format(flag=f" ({flag})" if flag else "")
-
-
-CAUSES: dict[str, LimitCause] = {
-    name: LimitCause(
-        name,
-        Category(keys["category"]),
-        Bound(keys["bound"]),
-        Layer(keys["layer"]),
-        keys["why"],
-        keys["next_step"],
-        keys.get("flags", {}),
-    )
-    for name, keys in read_table("attribute/judge/server_limits.toml").items()
-}
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceCondition:
-    """Something that held the device, as telemetry shows it: `neighbour`, `clock` or `power`."""
-
-    cause: str
-    evidence: str
-    most: float = math.nan
-    """How many times faster the device could be without it, at the most."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedFigures:
-    """Everything that a verdict on a server rests on."""
-
-    series: ServedSeries
-    load: ClientView
-    arguments: Mapping[str, str]
-    activity: DeviceActivity | None
-    conditions: tuple[DeviceCondition, ...] = ()
-    network: float = 0.0
-    """Share of a request that the client waited beyond what the server counts."""
-
-    @property
-    def busy(self) -> float:
-        """Share of the time in which the device had work; NaN where nobody knows."""
-        return math.nan if self.activity is None or self.activity.engine is None else min(1.0, self.activity.engine)
-
-    @property
-    def idle(self) -> float:
-        """Share of the time in which the device waited; NaN where nobody knows."""
-        return 1.0 - self.busy
-
-    @property
-    def reached(self) -> float:
-        """How far the busier of arithmetic and memory was used while the device had work; NaN where nobody knows."""
-        if self.activity is None or not self.busy > 0:
-            return math.nan
-        known = [share for share in (self.activity.arithmetic, self.activity.dram) if share is not None]
-        return min(1.0, max(known) / self.busy) if known else math.nan
-
-    @property
-    def queues(self) -> bool:
-        """Whether requests stood waiting in the server."""
-        waiting = self.series.gauges.get("waiting", np.empty(0))
-        return len(waiting) > 0 and float(np.mean(waiting >= 1)) >= WAITS
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One thing that bounds a server, in words, and what moving it gains by which model."""
-
-    cause: LimitCause
-    says: str
-    gain: Interval
-    model: str
-    sure: bool = True
-
-    @property
-    def share(self) -> float:
-        """The share of the time that goes with it."""
-        return 1.0 - 1.0 / max(1.0, self.gain.estimate)
-
-
 def find_limits(figures: ServedFigures) -> list[Limit]:
     """Every limit that the evidence shows, those that gain most first; conditions of the device before all others."""
-    held = [_held(figures, condition) for condition in figures.conditions]
+    held = [limit for each in figures.conditions if (limit := _held(figures, each)).share >= CLEAR_LEAD]
     found = [limit for find in _FINDERS for limit in find(figures) if limit.share >= CLEAR_LEAD]
     return [*sorted(held, key=_by_gain), *sorted(found, key=_by_gain)]
 
@@ -154,7 +55,7 @@ def _held(figures: ServedFigures, condition: DeviceCondition) -> Limit:
         # What memory does not take goes with the clock of the arithmetic units; memory has a clock of its own.
         usual = speedup((1.0 - min(1.0, figures.activity.dram)) * (1.0 - 1.0 / most))
     elif condition.cause == "neighbour" and condition.most > 1.0:
-        usual = most
+        usual = min(most, 2.0)  # the driver gives two that want the device equal slices
     model = "at the most what it took of the device, or by how much it was slowed"
     return Limit(CAUSES[condition.cause], condition.evidence, Interval(1.0, usual, max(usual, most)), model)
 
@@ -243,20 +144,23 @@ def _gain_of_more(figures: ServedFigures, more: float) -> tuple[Interval, str]:
     """What `more` times the tokens a step gain, where a share of the step grows with them and the rest does not.
 
     Arithmetic grows with tokens, reading weights does not. Whether the host's part grows is not known: at the most
-    none of it does, at the least all of the time that the device waits does.
+    none of it does and kernels reach what good ones do, at the least all of the time that the device waits does and
+    they come as far below as is still a fast path.
     """
     arithmetic = None if figures.activity is None else figures.activity.arithmetic
     if arithmetic is None or math.isnan(figures.idle):
         model = f"{more:.1f} times the tokens a step; how much longer it then takes, no counter of the device says"
         return Interval(1.0, math.sqrt(more), more), model
-    grows = min(1.0, arithmetic / TYPICAL_EFFICIENCY)
-    at_most = min(1.0, grows + figures.idle)
-    high, low = (more / (1.0 + (more - 1.0) * share) for share in (grows, at_most))
+    grows = min(1.0, arithmetic / ATTAINED_ARITHMETIC)
+    at_most = min(1.0, arithmetic / NEAR_CEILING + figures.idle)
+    some = 1.0 + (more - 1.0) * HALF_REMOVED
+    high, fair = (more / (1.0 + (more - 1.0) * share) for share in (grows, at_most))
+    low = some / (1.0 + (some - 1.0) * at_most)
     model = (
-        f"{more:.1f} times the tokens a step, of whose time {grows:.0%} (arithmetic) to {at_most:.0%} (and all the "
-        "device's waits) grows with them"
+        f"{more:.1f} times the tokens a step, of whose time {grows:.0%} (arithmetic, by good kernels) to {at_most:.0%} "
+        "(by slower ones, and all the device's waits) grows with them; at the least half of what waits gets in"
     )
-    return Interval(low, math.sqrt(low * high), high), model
+    return Interval(low, math.sqrt(fair * high), high), model
 
 
 # --- what keeps the device waiting ------------------------------------------------------------------------------------
@@ -280,9 +184,16 @@ def _hosts(figures: ServedFigures) -> Iterator[Limit]:
         if eager:
             says = f"{waits} for kernels that the host starts one by one (--{min(eager)})"
             yield Limit(CAUSES["eager"], says, gain, model)
-        elif thread.busiest >= ONE_CORE:
+        elif thread.busiest >= ONE_CORE and not any(_speculation(figures)):
+            # Where drafts are thrown away, the thread is busy with them: that is the cause, this its sign.
             says = f"{waits} while one thread of {thread.name} runs {thread.busiest:.0%} of it"
             yield Limit(CAUSES["host"], says, gain, model)
+
+
+def _thread_holds(figures: ServedFigures) -> bool:
+    """Whether the device waits, for a thread of the server that runs all the time."""
+    thread = figures.series.busiest
+    return thread is not None and thread.busiest >= ONE_CORE and figures.idle >= DOMINANT
 
 
 def _starved(figures: ServedFigures) -> Limit | None:
@@ -317,8 +228,11 @@ def _still(figures: ServedFigures) -> Iterator[Limit]:
             f"{load.long_share:.0%} of the requests bring {load.long_tokens:.0%} of the prompt tokens, and answers of "
             f"all stand still for {load.still:.0%} of their time after the first token"
         )
-        still = Interval(load.still, load.still, load.still)
-        yield Limit(CAUSES["long_prompts"], says, gain_of(still), "the time that answers stand still, by half or whole")
+        arithmetic = (figures.activity.arithmetic if figures.activity is not None else None) or 0.0
+        work = min(1.0, arithmetic / NEAR_CEILING) * load.long_tokens
+        gain = gain_of(Interval(load.still, load.still, max(load.still, work)))
+        model = "the time that answers stand still, by half or whole; at the most the arithmetic of long prompts too"
+        yield Limit(CAUSES["long_prompts"], says, gain, model)
 
 
 def _network(figures: ServedFigures) -> Iterator[Limit]:
@@ -332,21 +246,24 @@ def _network(figures: ServedFigures) -> Iterator[Limit]:
 
 
 def _speculation(figures: ServedFigures) -> Iterator[Limit]:
-    grown = figures.series.grown
-    drafts, drafted = grown.get("drafts", 0.0), grown.get("draft_tokens", 0.0)
-    if drafts <= 0 or drafted <= 0:
+    drafting = figures.series.speculation
+    if drafting is None or drafting.accepted_share is None or drafting.drafted_a_step is None:
         return
-    accepted = grown.get("accepted_tokens", 0.0)
-    if accepted >= REJECTED * drafted:
+    if drafting.accepted_share >= REJECTED:
         return
-    a_step, each = 1.0 + accepted / drafts, drafted / drafts
-    most = (1.0 + each) / a_step
+    a_step, drafted = drafting.tokens_a_step, drafting.drafted_a_step
+    most = (1.0 + drafted) / a_step
     says = (
-        f"of {each:.1f} tokens drafted a step {accepted / drafted:.0%} are accepted: {a_step:.2f} tokens a step of an "
-        "answer"
+        f"of {drafted:.1f} tokens drafted a step {drafting.accepted_share:.0%} are accepted: {a_step:.2f} a step "
+        "of an answer come of it"
     )
-    model = f"steps without drafting: at the least as if it were free, at the most as if each of {each:.0f} were a step"
-    yield Limit(CAUSES["speculation"], says, Interval(1.0 / a_step, math.sqrt(most / a_step), most), model)
+    model = f"no drafting: at the least as if it were free, at the most as if each of {drafted:.0f} drafts were a step"
+    usual = math.sqrt(most / a_step)
+    if _thread_holds(figures):
+        # A draft is a round of the host's like a step; without them the device's waits may go too.
+        usual, most = most, max(most, most * speedup(figures.idle) / speedup(figures.idle / 2))
+        model += ", as the host sees them, and half of the device's waits gone with them"
+    yield Limit(CAUSES["speculation"], says, Interval(1.0 / a_step, usual, most), model)
 
 
 def _kernels(figures: ServedFigures) -> Iterator[Limit]:
@@ -376,19 +293,32 @@ _FINDERS = (_admission, _hosts, _still, _network, _speculation, _kernels)
 # --- the device itself, and the load ----------------------------------------------------------------------------------
 
 
+def floor_share(activity: DeviceActivity) -> tuple[float, float]:
+    """Share of the time that the work would take at what good kernels reach, at the least and at the most.
+
+    At the least memory and arithmetic work at the same time, at the most they take turns (decoding and prompts do).
+    """
+    memory, arithmetic = (activity.dram or 0.0) / ATTAINED_MEMORY, (activity.arithmetic or 0.0) / ATTAINED_ARITHMETIC
+    return min(1.0, max(memory, arithmetic)), min(1.0, memory + arithmetic)
+
+
 def find_ceiling(figures: ServedFigures) -> Limit | None:
-    """The device's own ceiling, where its counters show that it was reached."""
+    """The device's own ceiling, where its counters show that kernels come near it and the device hardly waits."""
     activity = figures.activity
-    if activity is None or not figures.busy * figures.reached >= NEAR_CEILING * NEAR_CEILING:
+    if activity is None or not figures.idle < CLEAR_LEAD:
         return None
-    if figures.reached < NEAR_CEILING:
+    reached, _ = floor_share(activity)
+    if reached < NEAR_CEILING:
         return None
-    in_memory = (activity.dram or 0.0) >= (activity.arithmetic or 0.0)
+    in_memory = (activity.dram or 0.0) / ATTAINED_MEMORY >= (activity.arithmetic or 0.0) / ATTAINED_ARITHMETIC
     cause, words = (CAUSES["memory"], "memory") if in_memory else (CAUSES["arithmetic"], "arithmetic")
     used = (activity.dram if in_memory else activity.arithmetic) or 0.0
-    says = f"the device's {words} is used for {used:.0%} of its most ({activity.source}, {activity.samples} readings)"
-    gain = Interval(1.0, speedup(1.0 - min(1.0, used / TYPICAL_EFFICIENCY)), speedup(1.0 - used))
-    return Limit(cause, says, gain, "to its most, at the most")
+    says = (
+        f"the device's {words} is used for {used:.0%} of its most, {reached:.0%} of what good kernels reach, and it "
+        f"waits {figures.idle:.0%} of the time"
+    )
+    gain = Interval(1.0, speedup(1.0 - min(1.0, reached / TYPICAL_EFFICIENCY)), speedup(1.0 - reached))
+    return Limit(cause, says, gain, "kernels as good as good ones, at the most as the best")
 
 
 def find_demand(figures: ServedFigures) -> Limit | None:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, NO_GAIN, Judgement
-from lynxbench.attribute.judge.served_limits import Limit, ServedFigures, find_ceiling, find_demand, find_limits
+from lynxbench.attribute.judge.served_limits import find_ceiling, find_demand, find_limits, floor_share
 from lynxbench.attribute.judge.served_requests import PHASES
+from lynxbench.attribute.judge.server_figures import Limit, ServedFigures
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.layers import Layer
@@ -111,9 +112,10 @@ def _nothing(figures: ServedFigures) -> str:
         return "the server exposes no metrics that are known, so what stands in its queue and batch is not seen"
     if figures.activity is None or figures.activity.engine is None:
         return "no limit of the server shows, and no counters of its device were read"
+    least, most = floor_share(figures.activity)
     return (
-        f"no limit of the server shows; its device works {figures.busy:.0%} of the time, and in it reaches "
-        f"{figures.reached:.0%} of its most: neither near it nor far below"
+        f"no limit of the server shows; its device works {figures.busy:.0%} of the time, and by good kernels its work "
+        f"would take {least:.0%} (memory and arithmetic at once) to {most:.0%} (in turns) of it: neither near nor far"
     )
 
 

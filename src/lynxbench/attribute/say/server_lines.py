@@ -2,7 +2,8 @@
 
 import math
 
-from lynxbench.attribute.judge.served_limits import ServedFigures
+from lynxbench.attribute.judge.causes import CLEAR_LEAD
+from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.tile.served_series import ServedSeries
 
@@ -32,6 +33,11 @@ def server_evidence(figures: ServedFigures, verdict: ServerVerdict) -> tuple[str
     """The figures of a server's series, its threads and its device."""
     series = figures.series
     lines = [*_series(series), *_speculation(series), *_step(figures), *_threads(series)]
+    if figures.load.still >= CLEAR_LEAD:
+        still = (
+            f"answers stood still for {figures.load.still:.0%} of their time after the first token, beyond usual steps"
+        )
+        lines.append(f"{still}: prompts of others were read meanwhile, or the server paused")
     for limit in (*((verdict.lead,) if verdict.lead else ()), *verdict.level):
         lines.append(f"gain of the next step ({limit.cause.name}): {limit.model}")
     for limit in verdict.others:
@@ -66,11 +72,11 @@ def _series(series: ServedSeries) -> list[str]:
 
 
 def _speculation(series: ServedSeries) -> list[str]:
-    drafts, drafted = series.grown.get("drafts", 0.0), series.grown.get("draft_tokens", 0.0)
-    if drafts > 0 and drafted > 0:
-        accepted = series.grown.get("accepted_tokens", 0.0)
-        return [f"speculation: {accepted / drafted:.1%} of drafts accepted, {1 + accepted / drafts:.2f} tokens a step"]
-    return []
+    drafting = series.speculation
+    if drafting is None:
+        return []
+    accepted = "" if drafting.accepted_share is None else f"{drafting.accepted_share:.1%} of drafted tokens accepted, "
+    return [f"speculation: {accepted}{drafting.tokens_a_step:.2f} tokens a step of an answer"]
 
 
 def _step(figures: ServedFigures) -> list[str]:

@@ -7,8 +7,8 @@ import numpy as np
 from lynxbench.attribute.judge import causes
 from lynxbench.attribute.judge.gain_range import COVERED, RECORDED
 from lynxbench.attribute.judge.process_accounts import Contention
-from lynxbench.attribute.judge.served_limits import ServedFigures
 from lynxbench.attribute.judge.served_requests import PHASES
+from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lynxbench.model.load_figures import Speculation
 from lynxbench.model.requests import Mask
 from lynxbench.model.samples import Float64, Telemetry
 
@@ -65,6 +66,22 @@ class ServedSeries:
     def per_s(self, name: str) -> float:
         """What a counter grew by a second; NaN where it was not read."""
         return self.grown[name] / self.seconds if name in self.grown and self.seconds > 0 else math.nan
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """What became of drafted tokens; None where none were drafted, or the server does not say."""
+        drafts, drafted = self.grown.get("drafts", 0.0), self.grown.get("draft_tokens", 0.0)
+        if drafts > 0 and drafted > 0 and "accepted_tokens" in self.grown:
+            accepted = self.grown["accepted_tokens"]
+            return Speculation(
+                accepted_share=accepted / drafted,
+                drafted_a_step=drafted / drafts,
+                tokens_a_step=1.0 + accepted / drafts,
+            )
+        a_step = self.level("tokens_a_draft")
+        if a_step > 0:
+            return Speculation(accepted_share=None, drafted_a_step=None, tokens_a_step=a_step)
+        return None
 
     @property
     def busiest(self) -> ServerThreads | None:

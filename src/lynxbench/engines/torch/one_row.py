@@ -10,8 +10,9 @@ import torch
 import triton
 import triton.language as tl
 
-ROWS, DEPTH, WARPS = 4, 1024, 4
-"""Rows of the weight and elements of each that a program works on at a time: two loads to each of its threads."""
+ROWS, DEPTH, WARPS = 2, 2048, 4
+"""Rows of the weight and elements of each that a program works on at a time: two loads to each of its threads. Of 17
+such choices the quickest, or within 3 % of it, for seven of ten products of Llama 3.1 8B on an H200."""
 
 
 @triton.jit

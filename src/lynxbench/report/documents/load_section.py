@@ -3,7 +3,7 @@
 from functools import partial
 
 from lynxbench.model.contract import SloMetric
-from lynxbench.model.load_figures import LoadFigures, SaturationRecord
+from lynxbench.model.load_figures import LoadFigures, SaturationRecord, Speculation
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Span, Tone, said
@@ -63,8 +63,17 @@ def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> l
         facts.append(("Saturation", Span(saturation_text(search, load), Tone.GOOD if sure else Tone.WARN)))
         facts.append(("Saturated", said(search.saturated)))
     tokens = Span(_tokens_text(load), Tone.WARN if load.tokens.source == "unknown" else Tone.PLAIN)
+    facts.append(("Tokens", tokens))
+    if (drafting := load.speculation) is not None and not findings.is_void(result):
+        facts.append(("Speculation", _speculation_text(drafting)))
     asked = asked_facts(load) if not findings.is_void(result) else []
-    return [*facts, ("Tokens", tokens), ("Cache", _cache_text(load)), *asked, ("Instrument", _instrument(load))]
+    return [*facts, ("Cache", _cache_text(load)), *asked, ("Instrument", _instrument(load))]
+
+
+def _speculation_text(drafting: Speculation) -> str:
+    share = drafting.accepted_share
+    accepted = "" if share is None else f"{words.percent(share)} of drafted tokens accepted, "
+    return f"{accepted}{words.digits(drafting.tokens_a_step, 3)} tokens a step of an answer"
 
 
 def accounting_text(load: LoadFigures) -> str:
