@@ -156,69 +156,6 @@ class Cast:
         self.y = x
 
 
-class Items:
-    """A device value read after each of 40 layers."""
-
-    def setup(self) -> None:
-        """Layers of a middling size."""
-        width = size(2048, 32)
-        self.x, self.w = tensor(size(256, 8), width), tensor(width, width)
-
-    def __call__(self) -> None:
-        """Every layer waits."""
-        x = self.x
-        for _ in range(40):
-            x = x @ self.w
-            self.seen = x[0, 0].item()
-
-    def fixed(self) -> None:
-        """One look at the end."""
-        x = self.x
-        for _ in range(40):
-            x = x @ self.w
-        self.seen = x[0, 0].item()
-
-
-class Logits:
-    """All logits copied to the host in each step."""
-
-    def setup(self) -> None:
-        """A head over a large vocabulary."""
-        self.x, self.head = tensor(size(512, 4), size(2048, 32)), tensor(size(2048, 32), size(128_000, 100))
-
-    def __call__(self) -> None:
-        """The choice is made on the host."""
-        self.y = (self.x @ self.head).float().cpu().argmax(-1)
-
-    def fixed(self) -> None:
-        """The choice is made on the device, and only it is copied."""
-        self.y = (self.x @ self.head).argmax(-1).cpu()
-
-
-class Built:
-    """Python builds the batch between steps."""
-
-    def setup(self) -> None:
-        """A table of words and a few layers."""
-        self.table, self.w = tensor(1000, size(2048, 32)), tensor(size(2048, 32), size(2048, 32))
-        self.ready = torch.arange(size(4096, 8), device=DEVICE) % 1000
-
-    def _layers(self, ids: Any) -> None:
-        x = self.table[ids]
-        for _ in range(8):
-            x = x @ self.w
-        self.y = x
-
-    def __call__(self) -> None:
-        """Number by number."""
-        ids = [sum(map(ord, f"{place}-{place * 7919}")) % 1000 for place in range(len(self.ready))]
-        self._layers(torch.tensor(ids).to(DEVICE))
-
-    def fixed(self) -> None:
-        """Ready beforehand."""
-        self._layers(self.ready)
-
-
 class Unfused:
     """Norm, gate and residual as passes of their own."""
 
@@ -243,57 +180,197 @@ class Unfused:
         self.y = self._fused(self.x, self.gate)
 
 
-class Tiny:
-    """Hundreds of tiny kernels."""
+class Written:
+    """Attention written out, its softmax in 32 bits between two casts."""
 
     def setup(self) -> None:
-        """A few numbers, and a recording of the step."""
-        self.x = tensor(32, 32)
-        if DEVICE == "cuda":
-            self._work()
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self._work()
+        """Queries, keys and values."""
+        rows, heads, length = size(4, 1), size(16, 2), size(4096, 32)
+        self.q, self.k, self.v = (tensor(rows, heads, length, 64) for _ in range(3))
 
-    def _work(self) -> None:
+    def __call__(self) -> None:
+        """The scores go through memory."""
+        scores = (self.q @ self.k.transpose(-1, -2)) * self.q.shape[-1] ** -0.5
+        self.y = torch.softmax(scores.float(), dim=-1).to(BF16) @ self.v
+
+    def fixed(self) -> None:
+        """They do not."""
+        self.y = functional.scaled_dot_product_attention(self.q, self.k, self.v)
+
+
+class Softened:
+    """Probabilities over a vocabulary, through 32 bits and back."""
+
+    def setup(self) -> None:
+        """Logits."""
+        self.x = tensor(size(8192, 8), size(32_000, 100))
+
+    def __call__(self) -> None:
+        """Three passes over memory, two of them twice as wide."""
+        self.y = (self.x.float() / 0.7).softmax(-1).to(BF16)
+
+    def fixed(self) -> None:
+        """One kernel: it computes in 32 bits inside."""
+        self.y = functional.softmax(self.x, -1)
+
+
+class OneHot:
+    """Rows of a table picked by a product with ones and zeros."""
+
+    def setup(self) -> None:
+        """A table of words."""
+        self.table = tensor(size(32_000, 50), size(4096, 16))
+        self.ids = torch.randint(0, self.table.shape[0], (size(4096, 8),), device=DEVICE)
+
+    def __call__(self) -> None:
+        """Nearly all of the arithmetic is with zeros."""
+        self.y = functional.one_hot(self.ids, self.table.shape[0]).to(BF16) @ self.table
+
+    def fixed(self) -> None:
+        """Look them up."""
+        self.y = functional.embedding(self.ids, self.table)
+
+
+class Transposed:
+    """Heads brought to the front by a copy, and back by another, around every product."""
+
+    def setup(self) -> None:
+        """Rows, heads and widths."""
+        self.x = tensor(size(32, 2), size(2048, 8), size(16, 2), 128)
+        self.w = tensor(128, 128)
+
+    def __call__(self) -> None:
+        """Each order is written out."""
         x = self.x
-        for _ in range(200):
-            x = torch.relu(x * 1.01)
+        for _ in range(4):
+            x = x.transpose(1, 2).contiguous() @ self.w
+            x = x.transpose(1, 2).contiguous()
         self.y = x
 
-    def __call__(self) -> None:
-        """Launched one by one."""
-        self._work()
-
     def fixed(self) -> None:
-        """Replayed."""
-        self.graph.replay() if DEVICE == "cuda" else self._work()
+        """The product takes the last dimension, whatever the order of the others."""
+        x = self.x
+        for _ in range(4):
+            x = x @ self.w
+        self.y = x
 
 
-class Emptied:
-    """The allocator's cache emptied between steps."""
+class Channels:
+    """Convolutions over pictures whose channels come first, for kernels that want them last."""
 
     def setup(self) -> None:
-        """Weights; activations are made anew."""
-        width = size(4096, 32)
-        self.w = tensor(width, width)
+        """Pictures and kernels in both orders."""
+        wide = size(256, 8)
+        self.x = tensor(size(64, 2), wide, size(56, 8), size(56, 8))
+        self.w = tensor(wide, wide, 3, 3)
+        self.last = [part.to(memory_format=torch.channels_last) for part in (self.x, self.w)]
 
-    def fixed(self) -> None:
-        """Activations from the cache."""
-        x = torch.ones(size(4096, 8), self.w.shape[0], device=DEVICE, dtype=BF16)
-        for _ in range(6):
-            x = torch.relu(x @ self.w)
-        self.y = x
+    @staticmethod
+    def _layers(x: Any, w: Any) -> Any:
+        for _ in range(4):
+            x = functional.conv2d(x, w, padding=1)
+        return x
 
     def __call__(self) -> None:
-        """Activations from the driver."""
-        self.fixed()
-        self.y = None
-        if DEVICE == "cuda":
-            torch.cuda.empty_cache()
+        """Channels first."""
+        self.y = self._layers(self.x, self.w)
+
+    def fixed(self) -> None:
+        """Channels last."""
+        self.y = self._layers(*self.last)
+
+
+class Odd:
+    """A width that no fast kernel is made for."""
+
+    def setup(self) -> None:
+        """One column too many."""
+        rows, width = size(8192, 16), size(4096, 32)
+        self.x, self.w = tensor(rows, width + 1), tensor(width + 1, width + 1)
+        self.even = tensor(rows, width + 64), tensor(width + 64, width + 64)
+
+    def __call__(self) -> None:
+        """Rows begin anywhere."""
+        for _ in range(4):
+            self.y = self.x @ self.w
+
+    def fixed(self) -> None:
+        """Padded to a multiple of 64."""
+        x, w = self.even
+        for _ in range(4):
+            self.y = x @ w
+
+
+class Cloned:
+    """A cache copied for safety before each update."""
+
+    def setup(self) -> None:
+        """A state and what is added to it."""
+        self.state, self.token = tensor(size(64, 1), size(8192, 16), 1024), tensor(size(64, 1), 1, 1024)
+
+    def __call__(self) -> None:
+        """Everything is copied to change one row."""
+        state = self.state.clone()
+        state[:, -1:] = self.token
+        self.y = state[:, -64:].float().mean(1)
+
+    def fixed(self) -> None:
+        """Only the row is written."""
+        self.state[:, -1:] = self.token
+        self.y = self.state[:, -64:].float().mean(1)
+
+
+class Narrow:
+    """Healthy products under a contract for TF32."""
+
+    def setup(self) -> None:
+        """Operands once; TF32 is allowed."""
+        torch.set_float32_matmul_precision("high")
+        side = size(8192, 64)
+        self.x, self.w = tensor(side, side, dtype=torch.float32), tensor(side, side, dtype=torch.float32)
+
+    def __call__(self) -> None:
+        """Two products."""
+        for _ in range(2):
+            self.y = self.x @ self.w
+
+    fixed = __call__
+
+
+class Added:
+    """Healthy traffic: two long vectors to one."""
+
+    def setup(self) -> None:
+        """Far beyond the caches."""
+        self.x, self.y = tensor(size(1 << 29, 64)), tensor(size(1 << 29, 64))
+        self.z = torch.empty_like(self.x)
+
+    def __call__(self) -> None:
+        """One pass."""
+        torch.add(self.x, self.y, out=self.z)
+
+    fixed = __call__
+
+
+class Decoded:
+    """Healthy decoding: one row through weights that are read once."""
+
+    def setup(self) -> None:
+        """Large layers."""
+        width = size(8192, 32)
+        self.x, self.layers = tensor(1, width), [tensor(width, width) for _ in range(24)]
+
+    def __call__(self) -> None:
+        """Layer after layer."""
+        x = self.x
+        for weight in self.layers:
+            x = x @ weight
+        self.y = x
+
+    fixed = __call__
 
 
 products, doubles, singles, masked, concatenated = Products(), Doubles(), Singles(), Masked(), Concatenated()
-repeated, cast, items, logits, built = Repeated(), Cast(), Items(), Logits(), Built()
-unfused, tiny, emptied = Unfused(), Tiny(), Emptied()
+repeated, cast, unfused, written, softened = Repeated(), Cast(), Unfused(), Written(), Softened()
+onehot, transposed, channels, odd, cloned = OneHot(), Transposed(), Channels(), Odd(), Cloned()
+narrow, added, decoded = Narrow(), Added(), Decoded()

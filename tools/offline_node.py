@@ -45,6 +45,7 @@ CARRIED = (
 LARGEST_SITE_BYTES = 52 << 20
 PLAN: dict[str, float] = {
     "llm-decode": 330,
+    "llm-decode-weights": 260,
     "llm-prefill": 220,
     "llm-decode-8": 110,
     "stress": 110,
@@ -195,7 +196,7 @@ def run(node: Node, steps: Iterable[Step]) -> int:
         if node.left_s < LEAST_S:
             node.say(f"{step.name}: not started, {max(node.left_s, 0):.0f} s left")
             continue
-        _carry_out(node, step)
+        carry_out(node, step)
         if step.status in ("measured", "void", "cannot"):
             done.write_text(json.dumps(asdict(step)))
     collect(node, finished)
@@ -204,7 +205,8 @@ def run(node: Node, steps: Iterable[Step]) -> int:
     return 0 if all(step.status in ("measured", "not started") for step in finished) else 1
 
 
-def _carry_out(node: Node, step: Step) -> None:
+def carry_out(node: Node, step: Step) -> dict[str, Any]:
+    """One step within its limit and the node's; the document that it printed, empty where it printed none."""
     marker = node.state / "done" / f"{_plain(step.name)}.interrupted"
     arguments = _arguments(node, step, resume=marker.exists())
     limit_s = min(step.limit_s, node.left_s)
@@ -219,7 +221,7 @@ def _carry_out(node: Node, step: Step) -> None:
         marker.touch()
     step.said = err.strip().splitlines()[-3:]
     try:
-        document = json.loads(out)
+        document: dict[str, Any] = json.loads(out)
     except ValueError:
         document = {}
     step.result_id = document.get("result_id")
@@ -231,6 +233,7 @@ def _carry_out(node: Node, step: Step) -> None:
     node.say(f"{step.name}: {step.status} in {step.seconds:.0f} s  {shown}")
     for line in step.figures:
         node.say(f"    {line}")
+    return document
 
 
 def figure_line(one: dict[str, Any]) -> str:

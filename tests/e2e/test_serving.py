@@ -220,6 +220,34 @@ def test_a_kserve_server(tmp_path):
     assert result["executor"]["layers"]["serving"]["server_metadata"]["value"]["name"] == "ground-truth"
 
 
+def test_a_server_whose_slots_are_full_is_named_and_computed_again_from_its_series(tmp_path):
+    with running_server(Behaviour(ttft_ms=20, itl_ms=10, slots=3, shows_queue=True)) as server:
+        text = served_contract(
+            server.url,
+            arrival="{process: closed, concurrency: 12}",
+            restarts=1,
+            shortest="5 s",
+            longest="5 s",
+            idle="3 s",
+        )
+        result = run_json(tmp_path, text)
+    said = result["attribution"]
+    assert (said["bound"], said["layer"], said["bottleneck"]) == ("software", "serving", "queueing")
+    assert "the batch is full at 3 requests" in said["sentence"]
+    assert "--max-num-seqs" in said["next_step"]
+    assert said["weak"], "the limit itself was not seen, and nothing was known of a device"
+    assert 1.0 <= said["gain_if_removed"]["low"] <= 4.0 <= said["gain_if_removed"]["high"] * 1.1
+    folder = next((tmp_path / "results").iterdir())
+    assert any(file["path"] == "server.csv" for file in json.loads((folder / "manifest.json").read_text())["files"])
+    series = folder / "server.csv"
+    kept = series.read_bytes()
+    verified = lynxbench_here("verify", str(folder), cwd=tmp_path)
+    assert verified.code == 0, verified.out + verified.err
+    series.write_bytes(kept.replace(b",3,9,", b",12,0,"))
+    assert series.read_bytes() != kept
+    assert lynxbench_here("verify", str(folder), cwd=tmp_path).code == 5
+
+
 def test_what_cannot_be_asked_is_one_line(tmp_path):
     (tmp_path / "served.yaml").write_text(served_contract("http://127.0.0.1:9/v1"), encoding="utf-8")
     done = lynxbench("run", "served.yaml", cwd=tmp_path)

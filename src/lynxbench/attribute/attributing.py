@@ -13,10 +13,13 @@ import numpy as np
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
+from lynxbench.attribute.judge.served_limits import DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
+from lynxbench.attribute.judge.server_verdict import judge_server
 from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
 from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
 from lynxbench.attribute.judge.verdict import StepFigures, judge_steps, measure_steps
+from lynxbench.attribute.read.launch_arguments import parse_arguments
 from lynxbench.attribute.read.operands import DTYPE_PRECISION
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
@@ -25,11 +28,21 @@ from lynxbench.attribute.read.trace_files import read_source
 from lynxbench.attribute.read.triton_requests import RequestTrace
 from lynxbench.attribute.say.change_lines import say_change
 from lynxbench.attribute.say.detail import describe
-from lynxbench.attribute.say.verdict_lines import Owner, list_operators, say_accounts, say_requests, say_steps
-from lynxbench.attribute.tile.request_split import split_requests
+from lynxbench.attribute.say.verdict_lines import (
+    Owner,
+    list_operators,
+    say_accounts,
+    say_requests,
+    say_server,
+    say_steps,
+)
+from lynxbench.attribute.tile.client_view import view_load
+from lynxbench.attribute.tile.request_split import RequestSplit, split_requests
+from lynxbench.attribute.tile.served_series import Span, tile_series
 from lynxbench.attribute.tile.tiling import tile_trace
 from lynxbench.attribute.tile.traced_requests import split_traced
 from lynxbench.errors import BadInput
+from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import Attribution, Ceiling, OperatorTime, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
@@ -152,12 +165,12 @@ def _attribute(
     work: StepWork | None = None,
     rules: int = RULES,
 ) -> tuple[Attribution, StepFigures]:
-    tiling = tile_trace(trace)
+    tiling = tile_trace(trace, rules)
     book = keep_book(tiling, ceilings)
     if tiling.on_device:
-        figures = measure_steps(book, unprofiled_step_ms, work=work)
+        figures = measure_steps(book, unprofiled_step_ms, work=work, rules=rules)
     else:
-        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
+        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path), rules=rules)
     return say_steps(figures, judge_steps(figures, rules), owner=owner), figures
 
 
@@ -216,24 +229,69 @@ def infer_precision(trace: Trace) -> Precision:
     return Precision.TF32 if narrow else common
 
 
+@dataclass(frozen=True, slots=True)
+class WatchedServer:
+    """What was kept of a server while it was asked, and of the device it runs on."""
+
+    series: Telemetry
+    spans: Sequence[Span]
+    """The counted time."""
+    launch: Sequence[str] = ()
+    """Its command line, or what was declared of it."""
+    activity: DeviceActivity | None = None
+    conditions: tuple[DeviceCondition, ...] = ()
+
+
 def attribute_requests(
-    served: Sequence[Requests], counted: Mapping[str, float], telemetry: Telemetry | None, *, engine: str, owner: Owner
+    served: Sequence[Requests],
+    counted: Mapping[str, float],
+    telemetry: Telemetry | None,
+    *,
+    engine: str,
+    owner: Owner,
+    watched: WatchedServer | None = None,
 ) -> Attribution | str:
-    """Whose time served requests are, by what the server counted meanwhile; or why nobody can say."""
+    """Whose time served requests are, by what the server showed and counted meanwhile; or why nobody can say."""
+    uncounted = (
+        f"engine {engine} is not profiled from outside, and the server's /metrics count no phases of its requests"
+    )
+    load = view_load(served)
+    if load is None:
+        return "no request was answered, so there is no time to attribute" if counted else uncounted
+    split = _split(served, counted)
+    if watched is not None:
+        series = tile_series(watched.series, watched.spans)
+        if series.server:
+            network = split.share("network") if isinstance(split, RequestSplit) and split.whole_s > 0 else 0.0
+            arguments = parse_arguments(watched.launch)
+            figures = ServedFigures(series, load, arguments, watched.activity, watched.conditions, network)
+            known = split if isinstance(split, RequestSplit) else None
+            moving = _moving(served, telemetry)
+            return say_server(figures, judge_server(figures, known), known, moving, owner=owner)
     if not counted:
-        return (
-            f"engine {engine} is not profiled from outside, and the server's /metrics count no phases of its requests"
-        )
-    latency_s = np.concatenate([(part.last_ns - part.sent_ns)[part.ok] / 1e9 for part in served])
-    sent_s = np.concatenate([part.sent_ns[part.ok] / 1e9 for part in served])
-    if not len(latency_s):
-        return "no request was answered, so there is no time to attribute"
+        return uncounted
     try:
-        split = split_requests(counted, client_s=float(latency_s.mean()), requests=len(latency_s))
+        if isinstance(split, BadInput):
+            raise split
         judgement = judge_phases(split)
     except BadInput as why:
         return f"the server's counters do not tell where its requests spent their time: {why}"
-    moving: tuple[Correlation, ...] = ()
-    if telemetry is not None:
-        moving = correlate_columns(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
-    return say_requests(split, judgement, moving[:SHOWN_COLUMNS], owner=owner)
+    return say_requests(split, judgement, _moving(served, telemetry), owner=owner)
+
+
+def _split(served: Sequence[Requests], counted: Mapping[str, float]) -> RequestSplit | BadInput:
+    """A request by phase, or why its phases are not known."""
+    latency_s = np.concatenate([(part.last_ns - part.sent_ns)[part.ok] / 1e9 for part in served])
+    try:
+        return split_requests(counted, client_s=float(latency_s.mean()), requests=len(latency_s))
+    except BadInput as why:
+        return why
+
+
+def _moving(served: Sequence[Requests], telemetry: Telemetry | None) -> tuple[Correlation, ...]:
+    """Telemetry that moves with the latency of requests."""
+    if telemetry is None:
+        return ()
+    latency_s = np.concatenate([(part.last_ns - part.sent_ns)[part.ok] / 1e9 for part in served])
+    sent_s = np.concatenate([part.sent_ns[part.ok] / 1e9 for part in served])
+    return correlate_columns(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)[:SHOWN_COLUMNS]

@@ -15,6 +15,7 @@ from lynxbench.contract.schema import render_schema
 from lynxbench.contract.template import render_template
 from lynxbench.contract.writer import Marked, render_contract
 from lynxbench.errors import BadFile, BadInput, ExitCode
+from lynxbench.model.mlperf_forms import MlperfForm
 from lynxbench.model.workload import Task
 
 app = command_group("Write, check, show, compare and sign contracts.", COMMANDS["contract"])
@@ -29,6 +30,9 @@ def new(
     url: str = typer.Option("", help="The server's address, with --engine openai."),
     from_log: Path | None = typer.Option(
         None, "--from-log", help="Fit lengths and arrivals to this request log (JSON, CSV, spans; also gzip)."
+    ),
+    mlperf: MlperfForm | None = typer.Option(
+        None, "--mlperf", help="Arrivals, bounds and figures of this MLPerf scenario, for a server."
     ),
     columns: list[str] = LOG_COLUMN,
     name: str = typer.Option("", help="Short name of the contract."),
@@ -48,21 +52,16 @@ def new(
     text = render_template(
         task=task,
         model=model,
-        engine=engine or ("openai" if fitted else ""),
+        engine=engine or ("openai" if fitted or mlperf else ""),
         name=name,
         file=file.name,
         url=url,
         workload=fitted.workload_keys() if fitted else None,
         remarks=fitted.remarks() if fitted else (),
+        mlperf=mlperf,
     )
     contract = parse_contract(text, str(file))
-    try:
-        with file.open("w" if force else "x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise BadInput(f"{file}: exists already; name another file, or add --force to overwrite it") from None
-    except OSError as error:
-        raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
+    write_new(file, text, force)
     document: dict[str, object] = {"file": str(file), "name": contract.name, "contract_id": contract.contract_id}
     if log is not None and fitted is not None:
         likeness = hold_against(contract, log)
@@ -158,6 +157,34 @@ def diff(
 
 
 @app.command()
+def sessions(
+    spans: Path = typer.Argument(
+        help="Spans of the GenAI conventions: OTLP in JSON, or the console exporter's; also gzip."
+    ),
+    output: Path = typer.Option(Path("sessions.jsonl"), "--output", "-o", help="The file to write."),
+    force: bool = typer.Option(False, "--force", help="Overwrite the file if it exists."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Capture agentic sessions from spans, without any text: lengths, gaps, the graph of calls, equal beginnings.
+
+    A contract replays them with `prompts: {file: sessions.jsonl, form: sessions}`.
+    """
+    from lynxbench.workload.span_sessions import capture_sessions
+
+    captured = capture_sessions(spans)
+    write_new(output, captured.render(), force)
+    document = {
+        "file": str(output),
+        "sessions": captured.sessions,
+        "calls": len(captured.rows),
+        "spans": captured.spans,
+    }
+    counted = f"{captured.sessions} sessions with {len(captured.rows)} calls, from {captured.spans} spans"
+    using = f"prompts: {{file: {output}, form: sessions}}"
+    answer(as_json, lambda: document, lambda: f"{output}: {counted}; no text was kept\nin a contract: {using}\n")
+
+
+@app.command()
 def schema(as_json: bool = AS_JSON) -> None:
     """Print the JSON Schema of contracts, for editors (it is JSON with or without --json)."""
     say_json(render_schema())
@@ -181,6 +208,17 @@ def list_bundled(as_json: bool = AS_JSON) -> None:
             for name, contract in contracts.items()
         ),
     )
+
+
+def write_new(file: Path, text: str, force: bool) -> None:
+    """Write a file that is not there yet, or that may be overwritten."""
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise BadInput(f"{file}: exists already; name another file, or add --force to overwrite it") from None
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
 
 
 def _render_comparison(comparison: ContractComparison, a: str, b: str) -> str:

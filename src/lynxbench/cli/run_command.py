@@ -1,5 +1,6 @@
 """`lynxbench run`: the main job."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from typer.core import TyperCommand
 from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.options import DECLARE, OUT, RECORDING_LEDGER, RESUME
 from lynxbench.contract.loader import read_contract
+from lynxbench.errors import BadInput
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
@@ -59,6 +61,9 @@ def run(
     within: str | None = typer.Option(
         None, "--within", help="Fit the measuring into this time, such as 10m: another contract, under another id."
     ),
+    reference: str | None = typer.Option(
+        None, "--reference", help="A result of another server whose kept answers these are held against: path or id."
+    ),
     ledger: str | None = RECORDING_LEDGER,
     as_json: bool = typer.Option(False, "--json", help="Print the result document on standard output, nothing else."),
 ) -> None:
@@ -76,16 +81,27 @@ def run(
             answer(as_json, planned.document, planned.text)
             return
     declaration = read_declaration(declare) if declare else None
+    if reference is not None and resume:
+        raise BadInput("--reference with --resume: a run keeps the reference that it was begun with; leave it out")
     greeting = None if resume else greet(agreed)
     # A server is asked before the rest is loaded: its first request comes within a second of the command.
     from lynxbench.cli.output import recorder_for
     from lynxbench.cli.running import carry_out, show_run
     from lynxbench.run.pipeline import run_contract
+    from lynxbench.run.served_accuracy import read_reference
 
+    answers = None
+    if reference is not None:
+        from lynxbench.record.recalling import recalled
+
+        with recalled(reference, ledger, os.environ) as known:
+            answers = read_reference(known.result, known.folder, agreed)
     recorder = recorder_for(ledger)
     finished, paths = carry_out(
         agreed,
-        lambda progress: run_contract(agreed, out, declaration, progress, choice, recorder, greeting, resume=resume),
+        lambda progress: run_contract(
+            agreed, out, declaration, progress, choice, recorder, greeting, reference=answers, resume=resume
+        ),
         recorder,
     )
     show_run(finished, paths, recorder, as_json)

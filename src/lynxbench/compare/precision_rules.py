@@ -179,6 +179,7 @@ def _restarts(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
 
 
 def _load(labels: tuple[str, str], a: LoadFigures, b: LoadFigures, searched: bool) -> Iterator[RuleFinding]:
+    yield from _sources(labels, a, b)
     yield from _instrument(labels, a, b)
     yield from _tokens(labels, a, b)
     yield from _cache(labels, a, b)
@@ -187,6 +188,15 @@ def _load(labels: tuple[str, str], a: LoadFigures, b: LoadFigures, searched: boo
         return  # a searched rate is the result itself; latencies at different rates are left out of the effects
     if abs(math.log(right / left)) > SAME_RATE:
         yield breaks("R11", f"offered {plain(left)}/s in {labels[0]} and {plain(right)}/s in {labels[1]}")
+
+
+def _sources(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:
+    """Files of the same name may hold other work; their hashes tell."""
+    left, right = ({source.what: source for source in load.sources} for load in (a, b))
+    for what in left.keys() & right.keys():
+        if left[what].sha256 != right[what].sha256:
+            held = f"{left[what].file} ({left[what].sha256[:12]}…) in {labels[0]}"
+            yield breaks("R01", f"{what} {held}, {right[what].file} ({right[what].sha256[:12]}…) in {labels[1]}")
 
 
 def _instrument(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:

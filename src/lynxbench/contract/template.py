@@ -7,6 +7,7 @@ from lynxbench.contract.loader import CONTRACT
 from lynxbench.contract.writer import Explained, render_contract
 from lynxbench.errors import BadInput
 from lynxbench.model.file_nodes import nodes_from_json
+from lynxbench.model.mlperf_forms import MlperfForm
 from lynxbench.model.strict_file import validate
 from lynxbench.model.workload import Task
 from lynxbench.tables import read_table
@@ -34,31 +35,38 @@ def render_template(
     url: str = "",
     workload: Mapping[str, object] | None = None,
     remarks: Sequence[str] = (),
+    mlperf: MlperfForm | None = None,
 ) -> str:
     """A contract for a task, with every key explained in one line; it loads as it is.
 
     `workload` holds keys that something else has decided, such as a production log, and `remarks` what is to be said
-    about them at the top.
+    about them at the top. `mlperf` gives a served contract the arrivals and bounds of that scenario.
     """
     if url and engine not in SERVERS:
         raise BadInput(f"--url goes with a server (--engine {' or '.join(SERVERS)}), not with {engine or 'torch'}")
     served = engine in SERVERS
+    if mlperf is not None and not served:
+        raise BadInput(f"--mlperf goes with a server (--engine {' or '.join(SERVERS)}), not with {engine or 'torch'}")
+    form = {} if mlperf is None else _TABLE["mlperf"][mlperf]
+    bounds = form.get("slo", {}).get("generate" if task is Task.GENERATE else "other", [])
     model = model or ("served:my-model" if served else USUAL_MODELS[task])
     document = {
         "lynxbench": 1,
         "name": name or f"my-{task}",
         "question": _TABLE["tasks"][task]["question"],
-        "regime": "latency" if task is Task.CALLABLE else "throughput",
+        "regime": form.get("regime") or ("latency" if task is Task.CALLABLE else "throughput"),
         "agreed": [{"team": "ML platform engineering"}, {"team": "infrastructure SRE"}],
-        "workload": {**_workload(task, model), **_that_fit(task, workload or {})},
+        "workload": {**_workload(task, model), **_that_fit(task, workload or {}), **form.get("workload", {})},
         "engine": {**_engine(task, engine), **({"url": url} if url else {})},
-        "objective": {"slo": [_slo(task)]},
-        "protocol": {} if served else {"emulated_limit": "10 min"},
+        "objective": {"slo": [_slo(task)]} if mlperf is None else {"slo": bounds, "mlperf": mlperf.value},
+        "protocol": _protocol(served, mlperf),
         "policy": {} if served else {"accuracy": _TABLE["tasks"][task]["accuracy"]},
     }
     # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
     contract = validate(nodes_from_json(document, file), "contract new", CONTRACT)
     hidden = frozenset({"input_tokens"} if task is Task.CALLABLE else ())
+    if task is not Task.GENERATE or engine not in ("", "torch", "openai"):
+        hidden |= {"accuracy"}
     header = _HEADER.format(file=file) + "".join(f"# {remark}\n" for remark in remarks)
     return header + "\n" + render_contract(contract, Explained(hidden))
 
@@ -106,6 +114,12 @@ def _engine(task: Task, engine: str) -> dict[str, object]:
     if name == "plugin":
         return {"name": "plugin", "plugin": plugin}
     return {"name": name or ("callable" if task is Task.CALLABLE else "torch")}
+
+
+def _protocol(served: bool, mlperf: MlperfForm | None) -> dict[str, object]:
+    if mlperf is not None:
+        return {"min_duration": "2 min"}
+    return {} if served else {"emulated_limit": "10 min"}
 
 
 def _slo(task: Task) -> dict[str, object]:

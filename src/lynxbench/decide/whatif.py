@@ -165,11 +165,16 @@ def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precis
     """The stated rate, or that of the nearest wider format it computes in."""
     wider: dict[Precision, tuple[Precision, ...]] = {
         **dict.fromkeys(
-            (Precision.INT8_WEIGHT_ONLY, Precision.FP8_WEIGHT_ONLY, Precision.INT4_WEIGHT_ONLY),
+            (
+                *(Precision.INT8_WEIGHT_ONLY, Precision.FP8_WEIGHT_ONLY, Precision.INT4_WEIGHT_ONLY),
+                *(Precision.INT6_WEIGHT_ONLY, Precision.INT5_WEIGHT_ONLY),
+            ),
             (Precision.BF16, Precision.FP16, Precision.FP32),
         ),
         Precision.MXFP8: (Precision.FP8, Precision.BF16, Precision.FP16),
         Precision.NVFP4: (Precision.FP8, Precision.BF16, Precision.FP16),
+        Precision.MXFP4: (Precision.NVFP4, Precision.FP8, Precision.BF16, Precision.FP16),
+        Precision.FP8_BLOCK: (Precision.FP8, Precision.BF16, Precision.FP16),
         Precision.FP8: (Precision.BF16, Precision.FP16),
         Precision.INT8: (Precision.BF16, Precision.FP16),
         Precision.BF16: (Precision.TF32, Precision.FP32),

@@ -28,7 +28,7 @@ class TokenCalibration:
 def calibrate(engine: OpenAiEngine, service: openai.Service) -> TokenCalibration:
     """Ask twice, briefly; CannotRun says in one line why the server cannot be measured."""
     words = read_prompts().split()
-    opening = _MARK if engine.cache is CacheState.AVOIDED else ""  # as the prompts of the run begin
+    opening = "" if engine.cache in (CacheState.ALLOWED, CacheState.BYPASSED) else _MARK  # as the run's prompts begin
     counts = []
     for count in (SHORT_WORDS, LONG_WORDS):
         prompt = opening + " ".join(words[:count])

@@ -173,7 +173,7 @@ class CallableSession:
         self._torch_formats = product_formats(profiler)
         return write_trace(profiler, into)
 
-    def ceilings(self) -> tuple[Ceiling, ...]:
+    def ceilings(self, known: tuple[Ceiling, ...] = ()) -> tuple[Ceiling, ...]:
         """Of PyTorch, in the formats and on the device that the function used, where its operators ran; else of numpy.
 
         numpy's are the matrix product in both float widths, and the memory's copy and read rate.
@@ -184,7 +184,7 @@ class CallableSession:
             from lynxbench.engines.torch.ceilings import measure_used_ceilings
 
             device = torch.device("cpu" if _active_cuda() is None else "cuda")
-            return measure_used_ceilings(self._precision, self._torch_formats, device)
+            return measure_used_ceilings(self._precision, self._torch_formats, device, known)
         return (
             measure_matmul("float32", Precision.FP32, self._threads, self._ceiling_s),
             measure_matmul("float64", None, self._threads, self._ceiling_s),

@@ -100,15 +100,17 @@ _decode = msgspec.json.Decoder(_Answer).decode
 class KserveReader:
     """Reads one connection's answers; an inference has no tokens."""
 
-    __slots__ = ("cached_tokens", "failure", "finished", "input_tokens", "output_tokens")
+    __slots__ = (
+        "answering", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens", "reasoning_tokens",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
         """Forget the answer before."""
-        self.finished = False
-        self.output_tokens = self.input_tokens = self.cached_tokens = UNKNOWN_TOKENS
+        self.finished = self.answering = False
+        self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
         self.failure = ""
 
     def event(self, data: bytes) -> int:

@@ -44,6 +44,8 @@ class Service:
     stream: bool = True
     api_key_env: str | None = None
     bypass_cache: bool = False
+    forces_length: bool = True
+    """Whether an answer goes on to the asked length where the server can be told so; else that length is a bound."""
     extra: Mapping[str, object] = field(default_factory=dict)
     """Fields added to every body as they are; they win over ours."""
 
@@ -57,7 +59,7 @@ class Service:
             raise BadInput("embeddings are not streamed; set stream to false")
 
 
-ChatMessage = dict[str, str]
+ChatMessage = Mapping[str, Any]
 """One turn of a chat: its role and its content."""
 
 
@@ -72,7 +74,7 @@ def build_body(
     dialect, endpoint = service.dialect, service.endpoint
     if endpoint is Endpoint.CHAT:
         body["messages"] = _messages(prompt)
-    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], dict):
+    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], Mapping):
         raise BadInput(f"endpoint {endpoint} takes text or token ids, not chat messages")
     elif endpoint is Endpoint.COMPLETIONS:
         body["prompt"] = prompt if isinstance(prompt, str) else list(prompt)
@@ -85,9 +87,9 @@ def build_body(
             body["stream_options"] = {"include_usage": True}
         if output_tokens is not None:
             body["max_tokens"] = output_tokens
-            if dialect.forces_length:
+            if dialect.forces_length and service.forces_length:
                 body["ignore_eos"] = True
-            if dialect in (Dialect.VLLM, Dialect.SGLANG):
+            if dialect in (Dialect.VLLM, Dialect.SGLANG) and service.forces_length:
                 body["min_tokens"] = output_tokens
         if dialect is Dialect.LLAMACPP:
             body["cache_prompt"] = not service.bypass_cache
@@ -136,7 +138,7 @@ def read_key(variable: str) -> str:
 def _messages(prompt: str | Sequence[int] | Sequence[ChatMessage]) -> list[ChatMessage]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    messages = [message for message in prompt if isinstance(message, dict)]
+    messages = [message for message in prompt if isinstance(message, Mapping)]
     if len(messages) < len(prompt):
         raise BadInput("a chat takes text or messages, not token ids; use the completions endpoint for those")
     return messages
@@ -206,10 +208,15 @@ class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
+class _AnswerDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _AnswerDetails | None = None
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -251,7 +258,10 @@ _decode: Callable[[bytes], _Answer] = msgspec.json.Decoder(_Answer).decode
 class OpenAiReader:
     """Reads one connection's answers. Tokens come from usage alone: an event is not a token."""
 
-    __slots__ = ("_keep", "_texts", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens")
+    __slots__ = (
+        "_keep", "_texts", "answering", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens",
+        "reasoning_tokens",
+    )  # fmt: skip
 
     def __init__(self, keep_text: bool) -> None:
         self._keep = keep_text
@@ -260,8 +270,8 @@ class OpenAiReader:
 
     def begin(self) -> None:
         """Forget the answer before."""
-        self.finished = False
-        self.output_tokens = self.input_tokens = self.cached_tokens = UNKNOWN_TOKENS
+        self.finished = self.answering = False
+        self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
         self.failure = ""
         if self._keep:
             self._texts = []
@@ -277,12 +287,13 @@ class OpenAiReader:
             if choice.finish_reason is not None:
                 self.finished = True
             delta = choice.delta or choice.message
-            if delta is None:
-                text = choice.text
-            else:
-                text = delta.content or delta.reasoning_content or delta.reasoning
-                if not text and delta.tool_calls and any(map(_calls, delta.tool_calls)):
-                    what = OUTPUT
+            text = choice.text if delta is None else delta.content
+            if text:
+                self.answering = True
+            elif delta is not None:
+                text = delta.reasoning_content or delta.reasoning
+                if delta.tool_calls and any(map(_calls, delta.tool_calls)):
+                    what, self.answering = OUTPUT, True
             if text:
                 what = OUTPUT
                 if self._keep:
@@ -315,6 +326,9 @@ class OpenAiReader:
         details = usage.prompt_tokens_details
         if details is not None and details.cached_tokens is not None:
             self.cached_tokens = details.cached_tokens
+        said = usage.completion_tokens_details
+        if said is not None and said.reasoning_tokens is not None:
+            self.reasoning_tokens = said.reasoning_tokens
 
 
 def _calls(call: _ToolCall) -> bool:

@@ -7,21 +7,26 @@ a prepared request at the moment of sending: a copy of bytes, nothing is encoded
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from lynxbench.engines import kserve, openai
 from lynxbench.engines.asking import TokenCalibration, ask, calibrate
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.load.response_reading import Language, PlainRotation
+from lynxbench.load.response_reading import Language, PlainRotation, Script
 from lynxbench.model.contract import Contract
+from lynxbench.model.load_figures import SourceFile
+from lynxbench.model.samples import Int64
 from lynxbench.model.serving import CacheState, Dialect, KserveEngine, OpenAiEngine
-from lynxbench.model.workload import ReplayArrival, ServedModel, Task
+from lynxbench.model.workload import ReplayArrival, ServedModel, Task, Workload
+from lynxbench.workload.answer_checks import AnswerCheck
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
+from lynxbench.workload.model_mix import assigned_models
+from lynxbench.workload.prefixes import SharedInputs
 from lynxbench.workload.request_log import RequestLog
 from lynxbench.workload.texts import read_prompts
 
@@ -29,8 +34,9 @@ MARK_LETTERS = 10
 """Letters that make a prompt unique: 26^10 leaves room for every request of every run."""
 RUNS = 2**20
 """Runs that are told apart; within one, 26^10 / 2^20 requests are: over a hundred million."""
-_PLACE = "\x02" + "#" * (MARK_LETTERS - 2) + "\x03"
-_PLACE_IN_JSON = b"\\u0002" + b"#" * (MARK_LETTERS - 2) + b"\\u0003"
+PLACE = "\x02" + "#" * (MARK_LETTERS - 2) + "\x03"
+"""Where those letters go; no prompt that people write holds it."""
+PLACE_IN_JSON = b"\\u0002" + b"#" * (MARK_LETTERS - 2) + b"\\u0003"
 USUAL_TOKENS_A_WORD = 1.3
 """English prose in the usual vocabularies; only used where neither a tokenizer nor the server's usage tells."""
 
@@ -39,20 +45,41 @@ USUAL_TOKENS_A_WORD = 1.3
 class Exchange:
     """What is sent and how answers are read; picklable but for the tokenizer's counter, which stays here."""
 
-    script: PlainRotation | MarkedRotation | openai.ChatScript
+    script: Script
     language: Language
     unit: str
     distinct_prompts: int | None
     asked_output: tuple[int, ...] = ()
     """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
+    size: int = 1
+    """Requests that are prepared; they are asked in turn."""
     has_tokens: bool = False
     keep_text: bool = False
     count: Callable[[str], int] | None = None
     calibration: TokenCalibration | None = None
+    calls_before: tuple[int, ...] = ()
+    """Of sessions: how many calls those before each have, and all of them; empty where a request stands alone."""
+    shared: SharedInputs | None = None
+    sources: tuple[SourceFile, ...] = ()
+    check: AnswerCheck | None = None
 
-    def script_of(self, run: int) -> PlainRotation | MarkedRotation | openai.ChatScript:
+    def script_of(self, run: int) -> Script:
         """The same requests, marked as those of another run where they are marked."""
-        return self.script if isinstance(self.script, PlainRotation) else self.script.of_run(run)
+        return self.script.of_run(run) if isinstance(self.script, Markable) else self.script
+
+    def place_of(self, number: Int64, turn: Int64) -> Int64:
+        """The prepared request of each row, by the number of its arrival and its place in a session."""
+        if not self.calls_before:
+            return number % self.size
+        return np.asarray(self.calls_before)[number % (len(self.calls_before) - 1)] + turn
+
+
+@runtime_checkable
+class Markable(Protocol):
+    """A script whose requests are those of one run."""
+
+    def of_run(self, run: int) -> Script:
+        """The same requests as those of another run."""
 
 
 class MarkedRotation:
@@ -75,6 +102,21 @@ class MarkedRotation:
     def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
         """Every request stands alone."""
         return None
+
+
+def marked_request(service: openai.Service, body: bytes) -> bytes:
+    """A request whose letters are put in later: its length is that of what is sent, not of the placeholder."""
+    shorter = (len(PLACE_IN_JSON) - MARK_LETTERS) * body.count(PLACE_IN_JSON)
+    request = openai.build_request(service, body)
+    stated = b"Content-Length: %d\r\n" % len(body)
+    return request.replace(stated, b"Content-Length: %d\r\n" % (len(body) - shorter), 1)
+
+
+def mixed_services(workload: Workload, service: openai.Service, size: int) -> list[openai.Service]:
+    """Whom each prepared request asks: one of several models, where the contract has several."""
+    mixed = [replace(service, model=model.name) for model in workload.models]
+    places = assigned_models(workload.models, size, workload.seed)
+    return [mixed[place] for place in places] if mixed else [service] * size
 
 
 def mark(run: int, number: int) -> str:
@@ -107,6 +149,7 @@ def build_exchange(
     run: int,
     trace: RequestLog | None = None,
     calibration: TokenCalibration | None = None,
+    service: openai.Service | None = None,
 ) -> Exchange:
     """The contract's requests for one run; asks the server how it counts, where that is not known yet."""
     engine, model = contract.engine, contract.workload.model
@@ -117,7 +160,7 @@ def build_exchange(
     if not isinstance(engine, OpenAiEngine):
         raise CannotRun(f"engine {engine.name} is no server")
     count = load_counter(model.tokenizer) if model.tokenizer else None
-    service = service_of(contract, engine, model)
+    service = service or service_of(contract, engine, model)
     calibration = calibration or calibrate(engine, service)
     writer = _Writer(contract, engine, service, run, count, calibration, trace)
     generates = contract.workload.task is Task.GENERATE
@@ -126,6 +169,7 @@ def build_exchange(
         language=openai.OpenAiLanguage(),
         asked_output=tuple(writer.output_length(index) for index in range(writer.size)) if generates else (),
         unit="token" if generates else "request",
+        size=writer.size,
         has_tokens=generates,
         keep_text=generates and count is not None and not calibration.has_usage,
         count=count,
@@ -190,34 +234,29 @@ class _Writer:
         self._avoids = engine.cache is CacheState.AVOIDED
         self._words = read_prompts().split()
         self.size = len(self._trace) if self._trace is not None else engine.prompts
+        self._services = mixed_services(contract.workload, service, self.size)
 
     def script(self) -> PlainRotation | MarkedRotation | openai.ChatScript:
         """Requests prepared before the clock starts."""
         if self._engine.turns > 1:
             return self._conversations()
         salted = self._service.bypass_cache and self._service.dialect is Dialect.VLLM
-        built: dict[tuple[int, int, int], bytes] = {}
+        built: dict[tuple[int, int, int, str], bytes] = {}
         requests = []
         for index in range(self.size):
             length, output = self.input_length(index), self.output_length(index)
             start = index % self._engine.prompts * 37
-            key = (length, output, start)
+            service = self._services[index]
+            key = (length, output, start, service.model)
             if key not in built:
                 tokens = output if self._workload.task is Task.GENERATE else None
                 prompts = self._prompts(length, start)
-                body = openai.build_body(self._service, prompts, tokens, _PLACE if salted else "")
-                built[key] = self._request(body)
+                body = openai.build_body(service, prompts, tokens, PLACE if salted else "")
+                built[key] = marked_request(service, body)
             requests.append(built[key])
         if self._avoids or salted:
-            return MarkedRotation([tuple(request.split(_PLACE_IN_JSON)) for request in requests], self._run)
+            return MarkedRotation([tuple(request.split(PLACE_IN_JSON)) for request in requests], self._run)
         return PlainRotation(tuple(requests))
-
-    def _request(self, body: bytes) -> bytes:
-        # The letters are shorter than the placeholder's escapes: the length must be that of what is sent.
-        shorter = (len(_PLACE_IN_JSON) - MARK_LETTERS) * body.count(_PLACE_IN_JSON)
-        request = openai.build_request(self._service, body)
-        stated = b"Content-Length: %d\r\n" % len(body)
-        return request.replace(stated, b"Content-Length: %d\r\n" % (len(body) - shorter), 1)
 
     def _prompts(self, length: int, start: int) -> Any:
         if self._workload.task is Task.EMBED and self._workload.batch > 1:
@@ -244,7 +283,7 @@ class _Writer:
         return max(1, int(column[index]))
 
     def _prompt(self, length: int, start: int, *, marked: bool) -> str:
-        opening = f"{_PLACE} " if marked else ""
+        opening = f"{PLACE} " if marked else ""
         if self._count is None:
             return opening + self._text(self._word_count(length), start)
         taken = self._count(f"{mark(self._run, start)} ") if marked else 0

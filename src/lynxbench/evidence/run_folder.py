@@ -26,6 +26,8 @@ from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 
 REGISTRATION_FILE = "registration.json"
+ANSWERS_FILE = "answers.npz"
+"""What a server answered to labelled and greedy prompts, where its contract asks for that."""
 CLIENT_THREADS = 1
 """A client of a server sends from one thread; more of them are processes."""
 

@@ -15,9 +15,15 @@ from lynxbench.model.precision import Native, Precision
 
 FORMATS: tuple[str, ...] = ("fp64", *(precision.value for precision in Precision), "int4", "fp6", "fp4")
 
-STORED_BITS = {"int8-weight-only": 8, "fp8-weight-only": 8, "int4-weight-only": 4}
+STORED_BITS = {
+    "int8-weight-only": 8,
+    "fp8-weight-only": 8,
+    "int4-weight-only": 4,
+    "int6-weight-only": 6,
+    "int5-weight-only": 5,
+}
 """Weights stored narrower than anything is computed in."""
-BLOCK_SCALED = {"mxfp8": "fp8", "nvfp4": "fp4"}
+BLOCK_SCALED = {"mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}
 """Elements whose matrix units take a scale per block (PTX ISA, mma with block scaling: sm_100 and later)."""
 TENSOR_CORE_INPUTS: dict[Version, frozenset[str]] = {
     tuple(map(int, capability.split("."))): frozenset(inputs) for capability, inputs in KNOWN["tensor_cores"].items()
@@ -41,6 +47,8 @@ def gpu_precision(capability: str, precision: str) -> tuple[Native, str]:
     inputs = _tensor_inputs(version)
     if inputs is None:
         return Native.UNKNOWN, f"capability {capability} is newer than the table"
+    if precision == "fp8-block" and "fp8" in inputs:
+        return Native.NATIVE, f"fp8 inputs of capability {capability}, scaled block by block after each product"
     if precision in inputs:
         return Native.NATIVE, f"tensor cores of capability {capability} take {precision}"
     if precision in BLOCK_SCALED and version >= (10, 0) and BLOCK_SCALED[precision] in inputs:

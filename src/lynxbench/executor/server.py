@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 ASK_TIMEOUT_S = 5.0
+SCRAPE_TIMEOUT_S = 2.0
+"""Of one look among many: a server that is too busy to answer has told something too."""
 LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
 CHANGING_KEYS = frozenset({"created", "permission", "uptime", "timestamp", "loaded_at", "expires_at", "modified_at"})
 """Keys of a server's answers that say when and not what; they would make every capture differ."""
@@ -172,7 +174,14 @@ def without_changing(value: object) -> object:
     return value
 
 
-def _get(address: Address, path: str) -> HttpAnswer | str:
+def read_metrics(address: Address) -> str | None:
+    """What a server exposes at this moment; None where it does not answer in time."""
+    root = urlsplit(address.url).path.rstrip("/").removesuffix("/v1")
+    answer = _get(address, f"{root}/metrics", SCRAPE_TIMEOUT_S)
+    return None if isinstance(answer, str) else answer.body.decode("utf-8", "replace")
+
+
+def _get(address: Address, path: str, timeout_s: float = ASK_TIMEOUT_S) -> HttpAnswer | str:
     """A good answer, or why there is none."""
     parts = urlsplit(address.url)
     try:
@@ -180,7 +189,7 @@ def _get(address: Address, path: str) -> HttpAnswer | str:
             "GET",
             f"{parts.scheme}://{parts.netloc}{path}",
             headers=address.headers,
-            timeout_s=ASK_TIMEOUT_S,
+            timeout_s=timeout_s,
             most_bytes=LARGEST_ANSWER_BYTES,
             ca_file=address.ca_file,
             verify=address.verify,

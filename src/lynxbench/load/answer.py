@@ -41,8 +41,8 @@ class AnswerStream(ABC):
     """What has been read of the answer under way; a connection is one, so that no read costs a call more."""
 
     __slots__ = (
-        "_body", "_bytes", "_carry", "_chunk_left", "_events", "_first_byte_ns", "_first_token_ns", "_head", "_last_ns",
-        "_outcome", "_reads", "_splitter", "reader",
+        "_body", "_bytes", "_carry", "_chunk_left", "_events", "_first_answer_ns", "_first_byte_ns", "_first_token_ns",
+        "_head", "_last_ns", "_outcome", "_reads", "_splitter", "reader",
     )  # fmt: skip
 
     # Shared on purpose: all connections of a run talk to one server.
@@ -58,6 +58,7 @@ class AnswerStream(ABC):
         self._carry: bytes
         self._first_byte_ns: int
         self._first_token_ns: int
+        self._first_answer_ns: int
         self._last_ns: int
         self._bytes: int
         self._events: int
@@ -216,6 +217,8 @@ class AnswerStream(ABC):
     def _note_outputs(self, outputs: int, now: int) -> None:
         if self._first_token_ns == 0:
             self._first_token_ns = now
+        if self._first_answer_ns == 0 and self.reader.answering:
+            self._first_answer_ns = now
         self._events += outputs
         self._reads += (now, outputs)
 
@@ -262,6 +265,7 @@ class AnswerStream(ABC):
         self._chunk_left = 0
         self._first_byte_ns = 0
         self._first_token_ns = 0
+        self._first_answer_ns = 0
         self._last_ns = 0
         self._bytes = 0
         self._events = 0

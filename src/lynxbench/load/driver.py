@@ -42,7 +42,7 @@ class DriverProbe(Traffic):
         """Resolve the address and open the connections that should be there before the clock starts."""
         self._loop = asyncio.get_running_loop()
         self._way = await find_way(self._loop, self._plan.target)
-        self._wheel = TimerWheel(TICK_NS, self._plan.timeouts.shortest_ns)
+        self._wheel = TimerWheel(TICK_NS, self._plan.shortest_wait_ns)
         connections = max(self._slots, share_of(self._plan.preconnect, self._part, self._parts))
         for first in range(0, min(connections, self._plan.max_connections), 64):
             batch = [self._preconnect() for _ in range(first, min(connections, first + 64))]
@@ -95,6 +95,7 @@ class DriverProbe(Traffic):
         self._end_ns = min(self._end_ns, now)
         self._give_up_ns = min(self._give_up_ns, now + int(self._plan.drain_s * 1e9))
         del self._offsets[self._next :]  # what is not due yet is not owed
+        self._forget_calls(now)
         self._settle(now)
 
     def stop(self, reason: str) -> None:

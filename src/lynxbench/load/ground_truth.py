@@ -15,6 +15,7 @@ import numpy as np
 
 from lynxbench.errors import BadInput
 from lynxbench.load.timers import PreciseTimer
+from lynxbench.load.truth_prompts import BlockCache, prompt_words
 from lynxbench.model.samples import Int64
 
 
@@ -46,6 +47,24 @@ class Behaviour:
     """Exponential scales all delays of a request by a seeded draw of mean 1: with slots, an M/M/k server."""
     prefix_cache: bool = False
     """Whether a body seen before is answered with cached input tokens in its usage."""
+    shows_queue: bool = False
+    """Whether it exposes what stands in its slots and before them, under vLLM's names."""
+    cache_block: int | None = None
+    """Words of a block of a prefix cache that keeps whole leading blocks; usage then counts the words of prompts."""
+    cache_blocks: int | None = None
+    """Blocks that it holds; None holds all."""
+    count_words: bool = False
+    """Whether usage counts the words of a prompt as its tokens, without a cache too."""
+    reasoning: int = 0
+    """Tokens at the beginning of every streamed chat answer that are reasoning and no answer."""
+    says: str | None = None
+    """What every chat answer says, cut into its tokens; of a tool called, the arguments."""
+    tool: str | None = None
+    """The tool that every chat answer calls."""
+    other_models_ms: float = 0.0
+    """How much later the first token of a model comes that is not called ground-truth."""
+    quotes: bool = False
+    """Whether a refusal says back what it was asked."""
     cert_file: str | None = None
     key_file: str | None = None
 
@@ -118,6 +137,8 @@ class GroundTruthServer:
         self.connections = 0
         self.cache_queries = self.cache_hits = 0
         self._seen: set[bytes] = set()
+        block = behaviour.cache_block
+        self._blocks = None if block is None else BlockCache(block, behaviour.cache_blocks)
         self._due: list[tuple[int, int, Answering]] = []
         self._order = 0
         self._free = [0] * (behaviour.slots or 0)
@@ -157,16 +178,38 @@ class GroundTruthServer:
         heapq.heapreplace(self._free, start + int(service_ns * scale))
         return start, scale
 
-    def look_up(self, body: bytes) -> int:
-        """Input tokens of a body that the prefix cache holds."""
-        if not self.behaviour.prefix_cache:
-            return 0
-        self.cache_queries += PROMPT_TOKENS
-        if body in self._seen:
-            self.cache_hits += CACHED_TOKENS
-            return CACHED_TOKENS
-        self._seen.add(body)
-        return 0
+    def queue(self) -> tuple[int, int]:
+        """How many requests are being served now, and how many wait for a slot."""
+        unanswered = self.outcome.count(ServedOutcome.OPEN)
+        served = min(unanswered, self.behaviour.slots or unanswered)
+        return served, unanswered - served
+
+    def look_up(self, body: bytes) -> tuple[int, int]:
+        """Input tokens of a body, and those that the prefix cache holds."""
+        counts = self.behaviour.count_words or self._blocks is not None
+        words = prompt_words(body) if counts else []
+        tokens, cached = len(words) if counts else PROMPT_TOKENS, 0
+        if self._blocks is not None:
+            cached = self._blocks.look_up(words)
+        elif self.behaviour.prefix_cache and body in self._seen:
+            cached = CACHED_TOKENS
+        if self.has_cache:
+            self.cache_queries += tokens
+            self.cache_hits += cached
+        if self.behaviour.prefix_cache:
+            self._seen.add(body)
+        return tokens, cached
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether there is a prefix cache to look into."""
+        return self.behaviour.prefix_cache or self._blocks is not None
+
+    def empty_cache(self) -> None:
+        """Forget every prompt."""
+        self._seen.clear()
+        if self._blocks is not None:
+            self._blocks.empty()
 
     def schedule(self, stream: Answering, at_ns: int) -> None:
         """Wake the stream at that moment."""

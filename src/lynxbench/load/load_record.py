@@ -42,6 +42,8 @@ class RequestEnd(IntEnum):
     """Due, but never written to a socket."""
     EMPTY_ANSWER = 12
     """A 200 response without any output: nothing was served, and there is no first token to time."""
+    CANCELLED = 13
+    """Given up by the client, as the contract asks of a share of them: no failure of the server."""
 
     @property
     def word(self) -> str:
@@ -52,7 +54,7 @@ class RequestEnd(IntEnum):
 COLUMNS = (
     "number", "turn", "process", "scheduled_ns", "sent_ns", "connect_ns", "first_byte_ns", "first_token_ns", "last_ns",
     "bytes", "events", "output_tokens", "input_tokens", "cached_tokens", "kind", "http_status", "coalesced", "retries",
-    "reads",
+    "first_answer_ns", "reasoning_tokens", "reads",
 )  # fmt: skip
 RECORD_COLUMNS = COLUMNS[:-1]
 """What a record has a field for; how many reads a row took only serves to assemble its events."""
@@ -147,6 +149,9 @@ class LoadRecord:
     http_status: Int64
     coalesced: Int64
     retries: Int64
+    first_answer_ns: Int64
+    """The first output of the answer itself, after what a model thinks aloud; 0 in records of earlier versions."""
+    reasoning_tokens: Int64
     event_offsets: Int64
     """Row i's output events are event_ns[event_offsets[i]:event_offsets[i+1]]."""
     event_ns: Int64
@@ -343,6 +348,8 @@ def read_record(path: Path) -> LoadRecord:
     )
     for name in ("texts", "lost_processes"):
         about[name] = tuple(about[name])
+    unknown = np.full(len(arrays["kind"]), -1)
+    arrays = {"first_answer_ns": np.zeros_like(unknown), "reasoning_tokens": unknown, **arrays}
     return LoadRecord(health=health, **about, **arrays)
 
 
@@ -360,6 +367,8 @@ def requests_of(record: LoadRecord) -> Requests:
         first_token_ns=record.first_token_ns,
         last_ns=record.last_ns,
         ok=ok,
+        cancelled=record.kind == RequestEnd.CANCELLED,
+        first_answer_ns=record.first_answer_ns,
         output_tokens=record.output_tokens,
         input_tokens=record.input_tokens,
         cached_tokens=record.cached_tokens,
@@ -375,12 +384,13 @@ def requests_so_far(rows: Int64, start_ns: int) -> Requests:
     place = {name: index for index, name in enumerate(COLUMNS)}
     rows = rows[np.argsort(rows[:, place["scheduled_ns"]], kind="stable")]
     none = np.zeros(0, dtype=np.int64)
-    names = ("scheduled_ns", "sent_ns", "first_token_ns", "last_ns", "output_tokens", "input_tokens", "cached_tokens")
+    names = [item.name for item in fields(Requests) if item.name in place]
     columns = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
     return Requests(
         start_ns=start_ns,
         load_end_ns=int(columns["scheduled_ns"].max()) if len(rows) else start_ns,
         ok=rows[:, place["kind"]] == RequestEnd.OK,
+        cancelled=rows[:, place["kind"]] == RequestEnd.CANCELLED,
         event_row=none,
         event_ns=none,
         gap_row=none,

@@ -9,18 +9,24 @@ from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import LoadRecord, RequestEnd
 from lynxbench.load.record_parts import judge_each
 from lynxbench.model.canonical import finite_or_none
-from lynxbench.model.load_figures import Accounting, CacheRecord, InstrumentRecord, PreFlight, TokenCount
+from lynxbench.model.load_figures import Accounting, CacheRecord, ExpectedCache, InstrumentRecord, PreFlight, TokenCount
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import CacheState, InstrumentBounds
 
 KEPT_SAYINGS = 20
 CACHE_WORDS = ("prefix_cache", "cache_hit", "cached_tokens", "cache_query", "cache_queries", "cache_miss")
+HIT_COUNTERS = (
+    ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
+    ("sglang:cached_tokens_total", "sglang:prompt_tokens_total"),
+    ("ground_truth:prefix_cache_hits_total", "ground_truth:prefix_cache_queries_total"),
+)
+"""Counters of servers, in tokens: what was found, and what was looked up."""
 
 
 def account(record: LoadRecord) -> Accounting:
-    """Offered = ok + every kind of failure."""
+    """Offered = ok + cancelled + every kind of failure."""
     counts = record.counts()
-    ok = counts.pop(RequestEnd.OK.word)
+    ok, cancelled = counts.pop(RequestEnd.OK.word), counts.pop(RequestEnd.CANCELLED.word)
     return Accounting(
         offered=len(record),
         sent=record.sent,
@@ -28,6 +34,7 @@ def account(record: LoadRecord) -> Accounting:
         failed={kind: count for kind, count in counts.items() if count},
         retries=int(record.retries.sum()),
         said=dict(sorted(record.notes.items(), key=lambda item: -item[1])[:KEPT_SAYINGS]),
+        cancelled=cancelled,
     )
 
 
@@ -74,22 +81,42 @@ def describe_tokens(
             "asked_output_mean": asked_output_mean,
             "shorter_share": shorter_share,
             "coalesced_share": finite_or_none(record.coalesced_share),
+            "reasoning_mean": _mean(record.reasoning_tokens[ok]),
         }
     )
 
 
 def describe_cache(
-    record: LoadRecord, regime: CacheState, distinct_prompts: int | None, counters: Mapping[str, float]
+    record: LoadRecord,
+    regime: CacheState,
+    distinct_prompts: int | None,
+    counters: Mapping[str, float],
+    *,
+    expected: ExpectedCache | None = None,
+    reset: str = "",
 ) -> CacheRecord:
     """What came from the server's prefix cache, by its answers and by its own counters."""
     known = (record.kind == RequestEnd.OK) & (record.cached_tokens >= 0) & (record.input_tokens > 0)
     total = int(record.input_tokens[known].sum())
+    share = float(record.cached_tokens[known].sum()) / total if total else None
     return CacheRecord(
         regime=regime,
         distinct_prompts=distinct_prompts,
-        cached_share=float(record.cached_tokens[known].sum()) / total if total else None,
+        cached_share=share,
+        # Only beside what was to be expected: older results have the one share alone.
+        counted_share=None if expected is None else _counted_share(counters) if share is None else share,
+        expected=expected,
+        reset=reset,
         counters={n: v for n, v in sorted(counters.items()) if any(word in n for word in CACHE_WORDS)},
     )
+
+
+def _counted_share(counters: Mapping[str, float]) -> float | None:
+    """Of the tokens that a server looked up, those that it found, by its own counters."""
+    for hits, looked_up in HIT_COUNTERS:
+        if counters.get(looked_up):
+            return counters.get(hits, 0.0) / counters[looked_up]
+    return None
 
 
 def _mean(tokens: Int64) -> float | None:

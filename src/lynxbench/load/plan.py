@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from lynxbench.errors import BadInput
+from lynxbench.load.leaving import LeavingRule
 from lynxbench.load.response_reading import Language, Script
 from lynxbench.model.samples import Int64
 
@@ -98,6 +99,8 @@ class LoadPlan:
     max_connections: int = 16_384
     think_s: float = 0.0
     """Between an answer and the next turn of its conversation."""
+    leaving: LeavingRule | None = None
+    """Requests that the client gives up by itself."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.duration_s) and self.duration_s > 0):
@@ -110,3 +113,9 @@ class LoadPlan:
             raise BadInput(f"concurrency {self.load.concurrency} must be at least 1")
         if isinstance(self.load, ClosedLoop) and self.processes > self.load.concurrency:
             raise BadInput(f"{self.processes} client processes cannot share a concurrency of {self.load.concurrency}")
+
+    @property
+    def shortest_wait_ns(self) -> int:
+        """The first moment after which a request can be over without an answer."""
+        left_ns = 0 if self.leaving is None else self.leaving.after_ns
+        return min(self.timeouts.shortest_ns, left_ns) if left_ns else self.timeouts.shortest_ns

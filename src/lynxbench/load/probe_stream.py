@@ -60,18 +60,21 @@ class ProbeStream:
 def row_latency_s(rows: Int64, metric: SloMetric) -> Float64:
     """One latency of finished rows from the scheduled arrival; infinite where it failed or no token came.
 
-    A time per token is 0 where there is a single one.
+    A time per token is 0 where there is a single one. A request that the client gave up took as long as it waited.
     """
 
     def column(name: str) -> Int64:
         return rows[:, _PLACE[name]]
 
-    ok = column("kind") == RequestEnd.OK
+    left = column("kind") == RequestEnd.CANCELLED
+    ok = (column("kind") == RequestEnd.OK) | left
     if metric is SloMetric.LATENCY:
         value = (column("last_ns") - column("scheduled_ns")) / 1e9
-    elif metric is SloMetric.TIME_TO_FIRST_TOKEN:
-        ok &= column("first_token_ns") > 0
-        value = (column("first_token_ns") - column("scheduled_ns")) / 1e9
+    elif metric in (SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_TO_FIRST_ANSWER):
+        first_ns = column("first_token_ns" if metric is SloMetric.TIME_TO_FIRST_TOKEN else "first_answer_ns")
+        first_ns = np.where(left & (first_ns == 0), column("last_ns"), first_ns)  # they waited at least so long
+        ok &= first_ns > 0
+        value = (first_ns - column("scheduled_ns")) / 1e9
     else:
         several = (column("output_tokens") > 1) & (column("first_token_ns") > 0)
         spent = (column("last_ns") - column("first_token_ns")) / 1e9

@@ -10,7 +10,7 @@ from lynxbench.load.load_record import COLUMNS, LoadRecord, take_rows
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import InstrumentBounds
 
-MOMENTS = ("scheduled_ns", "sent_ns", "first_byte_ns", "first_token_ns", "last_ns")
+MOMENTS = ("scheduled_ns", "sent_ns", "first_byte_ns", "first_token_ns", "first_answer_ns", "last_ns")
 """Columns that are moments on the client's clock; `connect_ns` is a duration. A moment of 0 never happened."""
 
 

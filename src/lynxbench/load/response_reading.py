@@ -26,6 +26,10 @@ class ResponseReader(Protocol):
     """Input tokens the server says came from its prefix cache; UNKNOWN_TOKENS where it does not say."""
     failure: str
     """What the server said after FAILED."""
+    answering: bool
+    """Output of the answer itself has come; what a model thinks aloud before it is output too, and no answer."""
+    reasoning_tokens: int
+    """Of the output tokens, those before the answer; UNKNOWN_TOKENS where the server does not say."""
 
     def begin(self) -> None:
         """A new response starts."""

@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from lynxbench.load.connecting import Way
 from lynxbench.load.load_record import RequestEnd, RowStore
 from lynxbench.load.plan import ClosedLoop, LoadPlan
+from lynxbench.load.sessions import DueCall, OpenSessions, SessionScript
 from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.wire import Connection, Ticket, unanswered_row
 
@@ -76,6 +77,7 @@ class Traffic(ABC):
         self._ending = False
         self._stop_reason = ""
         self._multi_turn = not plan.script.stands_alone
+        self._sessions = OpenSessions(plan.script) if isinstance(plan.script, SessionScript) else None
         self.connect_timeout_ns = plan.timeouts.connect_ns
         load = plan.load
         self._closed = isinstance(load, ClosedLoop)
@@ -119,7 +121,7 @@ class Traffic(ABC):
             number = self._part + place * self._parts
             self._next = place = place + 1
             self._outstanding += 1
-            self._dispatch(Ticket(number, start + offsets[place - 1], self._plan.script.first(number)))
+            self._dispatch(self._arrival(number, start + offsets[place - 1]))
             now = perf_counter_ns()
         for _ in range(MOST_AT_ONCE):
             if not self._later or self._later[0][0] > now:
@@ -157,7 +159,7 @@ class Traffic(ABC):
         number = self._part + self._next * self._parts
         self._next += 1
         self._outstanding += 1
-        ticket = Ticket(number, now, self._plan.script.first(number))
+        ticket = self._arrival(number, now)
         if connection is None or not connection.usable:
             self._dispatch(ticket)
             return
@@ -200,7 +202,11 @@ class Traffic(ABC):
         self._outstanding -= 1
         if self._ending:
             return
-        continued = self._multi_turn and kind == RequestEnd.OK and self._continue(ticket, connection.reader.text())
+        good = kind == RequestEnd.OK
+        if self._sessions is not None:
+            continued = self._go_on(self._sessions, ticket, good=good)
+        else:
+            continued = self._multi_turn and good and self._continue(ticket, connection.reader.text())
         if self._closed and not continued:
             self._next_of_slot(connection)
             return
@@ -257,6 +263,8 @@ class Traffic(ABC):
         self._store_unanswered(ticket, kind)
         if self._ending:
             return
+        if self._sessions is not None and self._go_on(self._sessions, ticket, good=False):
+            return
         if self._closed:
             self._put_later(None, perf_counter_ns() + BACKOFF_NS)
             self._arm_later()
@@ -271,13 +279,56 @@ class Traffic(ABC):
         request = self._plan.script.follow(ticket.number, answers)
         if request is None:
             return False
-        following = Ticket(ticket.number, 0, request)
-        following.turn = ticket.turn + 1
+        following = self._ticket(ticket.number, 0, request, ticket.turn + 1)
         following.answers = answers
         self._outstanding += 1
         self._put_later(following, perf_counter_ns() + int(self._plan.think_s * 1e9))
         self._arm_later()
         return True
+
+    def _arrival(self, number: int, due_ns: int) -> Ticket:
+        """The request of an arrival; of a session its first, and the others that wait for none are due later."""
+        if self._sessions is not None:
+            others = self._sessions.begin(number, due_ns)[1:]
+            self._sessions.is_over(number, self._put_calls(self._sessions, number, others))
+        return self._ticket(number, due_ns, self._plan.script.first(number))
+
+    def _ticket(self, number: int, due_ns: int, request: bytes, turn: int = 0) -> Ticket:
+        ticket = Ticket(number, due_ns, request)
+        ticket.turn = turn
+        leaving = self._plan.leaving
+        if leaving is not None and leaving.is_left(number, turn):
+            ticket.leave_events, ticket.leave_ns = leaving.after_events, leaving.after_ns
+        return ticket
+
+    def _go_on(self, sessions: OpenSessions, ticket: Ticket, *, good: bool) -> bool:
+        """Queue the calls that waited for this one; False when its session is over."""
+        due = sessions.end(ticket.number, ticket.turn, ticket.ended_ns, good=good)
+        return not sessions.is_over(ticket.number, self._put_calls(sessions, ticket.number, due))
+
+    def _put_calls(self, sessions: OpenSessions, number: int, calls: list[DueCall]) -> int:
+        """Queue calls of a session; how many were left out, because they are due after the load."""
+        asked = [call for call in calls if call.due_ns < self._end_ns]
+        for call in asked:
+            self._outstanding += 1
+            request = sessions.request(number, call.place)
+            self._put_later(self._ticket(number, call.due_ns, request, call.place), call.due_ns)
+        if asked:
+            self._arm_later()
+        return len(calls) - len(asked)
+
+    def _forget_calls(self, now: int) -> None:
+        """The load is closed: calls of sessions that are not due yet are not owed."""
+        if self._sessions is None:
+            return
+        later, self._later = self._later, []
+        for due_ns, order, ticket in later:
+            if ticket is None or due_ns <= now:
+                heapq.heappush(self._later, (due_ns, order, ticket))
+                continue
+            self._outstanding -= 1
+            if self._sessions.is_over(ticket.number, 1) and self._closed:
+                self._slots -= 1
 
     def _store_unanswered(self, ticket: Ticket, kind: RequestEnd) -> None:
         self._store.add(unanswered_row(ticket, self._part, kind))

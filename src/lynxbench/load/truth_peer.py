@@ -20,6 +20,7 @@ class _StreamOptions(msgspec.Struct):
 
 
 class _Ask(msgspec.Struct):
+    model: str = "ground-truth"
     stream: bool = False
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -42,14 +43,25 @@ def _answer(status: str, body: str, kind: str = "application/json") -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _event(chat: bool, tokens: int, last: bool) -> bytes:
+def _event(chat: bool, tokens: int, last: bool, thinks: bool = False) -> bytes:
     text = json.dumps(" the" * tokens)
     finish = '"length"' if last else "null"
     if chat:
-        choice = f'{{"index":0,"delta":{{"content":{text}}},"finish_reason":{finish}}}'
+        name = "reasoning_content" if thinks else "content"
+        choice = f'{{"index":0,"delta":{{"{name}":{text}}},"finish_reason":{finish}}}'
         return _chunk(f'data: {{{_COMMON},"object":"chat.completion.chunk","choices":[{choice}]}}\n\n')
     choice = f'{{"index":0,"text":{text},"finish_reason":{finish}}}'
     return _chunk(f'data: {{{_COMMON},"object":"text_completion","choices":[{choice}]}}\n\n')
+
+
+def _said_event(said: str, tool: str | None, begins: bool, last: bool) -> bytes:
+    """A piece of what a chat answer is to say, or of the arguments of the tool that it calls."""
+    delta: dict[str, object] = {"content": said}
+    if tool is not None:
+        function = {"name": tool, "arguments": said} if begins else {"arguments": said}
+        delta = {"tool_calls": [{"index": 0, "function": function}]}
+    choice = {"index": 0, "delta": delta, "finish_reason": "stop" if last else None}
+    return _chunk(f'data: {{{_COMMON},"object":"chat.completion.chunk","choices":[{json.dumps(choice)}]}}\n\n')
 
 
 _ROLE = _chunk(
@@ -62,7 +74,7 @@ class _Stream:
     """One answer being given."""
 
     __slots__ = (
-        "_base_ns", "_cached", "_chat", "_itl_ns", "_left", "_number", "_outcome", "_path", "_peer", "_sent",
+        "_base_ns", "_chat", "_itl_ns", "_left", "_looked_up", "_number", "_outcome", "_path", "_peer", "_sent",
         "_server", "_total", "_ttft_ns", "_usage",
     )  # fmt: skip
 
@@ -74,7 +86,7 @@ class _Stream:
         outcome: ServedOutcome,
         path: bytes,
         ask: _Ask,
-        cached: int,
+        looked_up: tuple[int, int],
     ) -> None:
         self._server, self._peer, self._number, self._outcome, self._path = server, peer, number, outcome, path
         self._chat = path == b"/v1/chat/completions"
@@ -83,10 +95,12 @@ class _Stream:
         self._left = self._total
         self._sent = 0
         self._usage = behaviour.usage and ask.stream_options is not None and ask.stream_options.include_usage
-        self._cached = cached
+        self._looked_up = looked_up
         events = -(-self._total // behaviour.tokens_per_event)
         self._base_ns, scale = server.occupy(number, server.ttft_ns + (events - 1) * server.itl_ns)
         self._ttft_ns, self._itl_ns = int(server.ttft_ns * scale), int(server.itl_ns * scale)
+        if ask.model != "ground-truth":
+            self._ttft_ns += int(behaviour.other_models_ms * 1e6)
 
     def begin(self) -> None:
         server = self._server
@@ -125,16 +139,27 @@ class _Stream:
         server.last[self._number] = now
         self._sent += 1
         server.events[self._number] = self._sent
-        piece = _event(self._chat, tokens, self._left == 0)
+        piece = self._piece(tokens)
         if self._outcome is ServedOutcome.DROP and self._total - self._left >= self._total / 2:
             return piece, True
         return (piece + self._tail(), True) if self._left == 0 else (piece, False)
+
+    def _piece(self, tokens: int) -> bytes:
+        behaviour, over = self._server.behaviour, self._left == 0
+        done = self._total - self._left - tokens
+        if not self._chat or (behaviour.says is None and done >= behaviour.reasoning):
+            return _event(self._chat, tokens, over)
+        if done < behaviour.reasoning:
+            return _event(self._chat, tokens, over, thinks=True)
+        said, whole = behaviour.says or "", self._total - behaviour.reasoning
+        begin, end = (len(said) * (part - behaviour.reasoning) // whole for part in (done, done + tokens))
+        return _said_event(said[begin:end], behaviour.tool, done == behaviour.reasoning, over)
 
     def _tail(self) -> bytes:
         tail = b""
         if self._usage:
             kind = "chat.completion.chunk" if self._chat else "text_completion"
-            usage = _usage(self._total, self._cached)
+            usage = _usage(self._total, self._looked_up, self._server.behaviour.reasoning)
             tail += _chunk(f'data: {{{_COMMON},"object":"{kind}","choices":[],"usage":{usage}}}\n\n')
         if self._server.behaviour.end_marker:
             tail += _chunk("data: [DONE]\n\n")
@@ -156,6 +181,7 @@ class _Peer(asyncio.Protocol):
         self._held = b""
         self._served = 0
         self._number = -1
+        self._asked = b""
         self.closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -198,9 +224,13 @@ class _Peer(asyncio.Protocol):
             except msgspec.DecodeError as error:
                 self.write(_answer("400 Bad Request", json.dumps({"error": {"message": str(error)}})))
                 return
+            self._asked = body
             self._infer(path, ask, self._server.look_up(body))
         elif method == b"POST" and path.startswith(b"/v2/models/") and path.endswith(b"/infer"):
-            self._infer(path, _Ask(), 0)
+            self._infer(path, _Ask(), (PROMPT_TOKENS, 0))
+        elif method == b"POST" and path in (b"/reset_prefix_cache", b"/flush_cache") and self._server.has_cache:
+            self._server.empty_cache()
+            self.write(_answer("200 OK", "{}"))
         elif path == b"/version":
             self.write(_answer("200 OK", json.dumps({"version": f"lynxbench {__version__}"})))
         elif path.startswith(b"/v2/models/") and path.endswith(b"/stats"):
@@ -215,21 +245,27 @@ class _Peer(asyncio.Protocol):
             self.write(_answer("200 OK", "{}"))
         elif path == b"/metrics":
             counters = {"ground_truth_requests": len(self._server.arrival)}
-            if self._server.behaviour.prefix_cache:
+            if self._server.has_cache:
                 counters["ground_truth:prefix_cache_queries"] = self._server.cache_queries
                 counters["ground_truth:prefix_cache_hits"] = self._server.cache_hits
             text = "".join(f"# TYPE {name}_total counter\n{name}_total {n}\n" for name, n in counters.items())
+            if self._server.behaviour.shows_queue:
+                running, waiting = self._server.queue()
+                text += f"vllm:num_requests_running {running}\nvllm:num_requests_waiting {waiting}\n"
             self.write(_answer("200 OK", text, "text/plain; version=0.0.4"))
         else:
             self.write(_answer("404 Not Found", '{"error":{"message":"no such path"}}'))
 
-    def _infer(self, path: bytes, ask: _Ask, cached: int) -> None:
+    def _infer(self, path: bytes, ask: _Ask, looked_up: tuple[int, int]) -> None:
         server = self._server
         number, outcome = server.admit()
         self._number = number
         if outcome is ServedOutcome.HTTP500:
             server.outcome[number] = outcome
-            self.write(_answer("500 Internal Server Error", '{"error":{"message":"a fault on demand"}}'))
+            said = "a fault on demand"
+            if server.behaviour.quotes:
+                said += f": {self._asked.decode()}"
+            self.write(_answer("500 Internal Server Error", f'{{"error":{{"message":{json.dumps(said)}}}}}'))
             self.answered()
         elif outcome is ServedOutcome.STALL:
             server.outcome[number] = outcome
@@ -237,7 +273,7 @@ class _Peer(asyncio.Protocol):
         else:
             generates = path.endswith(b"/completions")
             answer = _Stream if ask.stream and generates else _Whole
-            answer(server, self, number, outcome, path, ask if generates else _Ask(max_tokens=1), cached).begin()
+            answer(server, self, number, outcome, path, ask if generates else _Ask(max_tokens=1), looked_up).begin()
 
     def _statistics(self, model: str) -> str:
         """In Triton's form: all of the time is inference, unless slots made requests wait."""
@@ -315,15 +351,18 @@ class _Whole(_Stream):
             vector = '{"object":"embedding","index":0,"embedding":[0.1,0.2]}'
             usage = f'{{"prompt_tokens":{PROMPT_TOKENS},"total_tokens":{PROMPT_TOKENS}}}'
             return f'{{"object":"list","data":[{vector}],"usage":{usage}}}'
-        text = json.dumps(" the" * self._total)
+        text = json.dumps(self._server.behaviour.says or " the" * self._total)
         content = f'"message":{{"role":"assistant","content":{text}}}' if self._chat else f'"text":{text}'
-        usage = _usage(self._total, self._cached)
+        usage = _usage(self._total, self._looked_up, self._server.behaviour.reasoning)
         return f'{{{_COMMON},"choices":[{{"index":0,{content},"finish_reason":"length"}}],"usage":{usage}}}'
 
 
-def _usage(tokens: int, cached: int) -> str:
-    counts = f'"prompt_tokens":{PROMPT_TOKENS},"completion_tokens":{tokens},"total_tokens":{tokens + PROMPT_TOKENS}'
-    return f'{{{counts},"prompt_tokens_details":{{"cached_tokens":{cached}}}}}'
+def _usage(tokens: int, looked_up: tuple[int, int], reasoning: int) -> str:
+    asked, cached = looked_up
+    counts = f'"prompt_tokens":{asked},"completion_tokens":{tokens},"total_tokens":{tokens + asked}'
+    details = f'"prompt_tokens_details":{{"cached_tokens":{cached}}}'
+    thought = f',"completion_tokens_details":{{"reasoning_tokens":{min(reasoning, tokens)}}}' if reasoning else ""
+    return f"{{{counts},{details}{thought}}}"
 
 
 async def listen(server: GroundTruthServer, host: str, port: int) -> asyncio.Server:

@@ -18,12 +18,16 @@ from lynxbench.load.plan import TicketTimeouts
 from lynxbench.load.response_reading import UNKNOWN_TOKENS, ResponseReader
 
 _OK = int(RequestEnd.OK)  # a plain int: enum members cost a look-up more
+_CANCELLED = int(RequestEnd.CANCELLED)
 
 
 class Ticket:
     """One request on its way: what is due, when, and what already happened to it."""
 
-    __slots__ = ("answers", "connect_ns", "number", "request", "retries", "scheduled_ns", "sent_ns", "turn")
+    __slots__ = (
+        "answers", "connect_ns", "ended_ns", "leave_events", "leave_ns", "number", "request", "retries", "scheduled_ns",
+        "sent_ns", "turn",
+    )  # fmt: skip
 
     def __init__(self, number: int, scheduled_ns: int, request: bytes) -> None:
         self.number = number
@@ -32,8 +36,11 @@ class Ticket:
         self.request = request
         self.sent_ns = 0
         self.connect_ns = 0
+        self.ended_ns = 0
         self.retries = 0
         self.answers: tuple[str, ...] = ()
+        self.leave_events = self.leave_ns = 0
+        """The client gives it up after so many pieces of output, or so long after it was due; 0 is never."""
 
 
 def unanswered_row(ticket: Ticket, part: int, kind: RequestEnd) -> tuple[int, ...]:
@@ -41,7 +48,7 @@ def unanswered_row(ticket: Ticket, part: int, kind: RequestEnd) -> tuple[int, ..
     unknown = UNKNOWN_TOKENS
     return (
         *(ticket.number, ticket.turn, part, ticket.scheduled_ns, ticket.sent_ns, ticket.connect_ns),
-        *(0, 0, 0, 0, 0, unknown, unknown, unknown, int(kind), 0, 0, ticket.retries, 0),
+        *(0, 0, 0, 0, 0, unknown, unknown, unknown, int(kind), 0, 0, ticket.retries, 0, unknown, 0),
     )
 
 
@@ -132,7 +139,8 @@ class Connection(AnswerStream, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Stamp first, then read."""
         now = self._clock()
-        if self.ticket is None:
+        ticket = self.ticket
+        if ticket is None:
             self.close()  # bytes nobody asked for: whatever follows could not be told apart from an answer
             return
         if self._first_byte_ns == 0:
@@ -143,6 +151,8 @@ class Connection(AnswerStream, asyncio.Protocol):
             self._read(data, now)
         except ValueError as error:  # Malformed, and the JSON decoder's own
             self._give_up(error)
+        if ticket.leave_events and self.ticket is ticket and self._events >= ticket.leave_events:
+            self._finish(RequestEnd.CANCELLED, reusable=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side, or we, closed."""
@@ -179,6 +189,8 @@ class Connection(AnswerStream, asyncio.Protocol):
         if ticket is None:
             return 0
         total = ticket.sent_ns + self._timeouts.total_ns
+        if ticket.leave_ns:
+            total = min(total, ticket.scheduled_ns + ticket.leave_ns)
         if self._first_byte_ns == 0:
             return min(self._last_ns + self._timeouts.first_byte_ns, total)
         return min(self._last_ns + self._timeouts.idle_ns, total)
@@ -188,7 +200,11 @@ class Connection(AnswerStream, asyncio.Protocol):
         ticket = self.ticket
         if ticket is None:
             return
-        if self._clock() >= ticket.sent_ns + self._timeouts.total_ns:
+        now = self._clock()
+        if ticket.leave_ns and now >= ticket.scheduled_ns + ticket.leave_ns:
+            self._last_ns = now  # that long it was waited for, whether or not anything came
+            self._finish(RequestEnd.CANCELLED, reusable=False)
+        elif now >= ticket.sent_ns + self._timeouts.total_ns:
             self._finish(RequestEnd.TIMEOUT_TOTAL, reusable=False)
         elif self._first_byte_ns == 0:
             self._finish(RequestEnd.TIMEOUT_FIRST_BYTE, reusable=False)
@@ -222,7 +238,7 @@ class Connection(AnswerStream, asyncio.Protocol):
                 ticket.connect_ns,
                 self._first_byte_ns,
                 self._first_token_ns,
-                self._last_ns if self._first_byte_ns else 0,
+                self._last_ns if self._first_byte_ns or kind == _CANCELLED else 0,
                 self._bytes,
                 self._events,
                 reader.output_tokens if known else UNKNOWN_TOKENS,
@@ -232,6 +248,8 @@ class Connection(AnswerStream, asyncio.Protocol):
                 0 if head is None else head.status,
                 self._events - reads_count,
                 ticket.retries,
+                self._first_answer_ns,
+                reader.reasoning_tokens if known else UNKNOWN_TOKENS,
                 reads_count,
             )
         )
@@ -239,6 +257,7 @@ class Connection(AnswerStream, asyncio.Protocol):
             self._store.reads.fromlist(reads)
         if self._keep_text:
             self._store.texts.append(reader.text())
+        ticket.ended_ns = self._last_ns
         self.ticket = None
         self._reset()
         self.used = True

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.errors import BadResult
+from lynxbench.measure.task_scores import Marks01, task_change, task_metrics
 from lynxbench.measure.token_scores import ROWS_AT_ONCE, SKETCHED, alike, firsts_of, losses_of
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
-from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Accuracy
 from lynxbench.model.samples import Float64, Outputs
+from lynxbench.stats.shares import Z_95, share_interval
 
 Array = npt.NDArray[np.generic]
 Metrics = dict[str, float]
@@ -38,8 +39,6 @@ BESIDE = {
 }
 """What else a kind cannot be without."""
 
-Z_95 = 1.959964
-"""Two-sided 95 % point of the normal distribution, for intervals among the metrics."""
 RIDGE = 1.0
 """Penalty on unit-length vectors: the usual default of ridge classifiers; fixed, so that no precision is tuned."""
 
@@ -81,8 +80,8 @@ def compare_outputs(
             verdict = "not measured"
         else:
             metrics = _fidelity(reference, candidate) | _absolute(candidate) | _changes(reference, candidate)
-            loss = None if policy is None else _loss(policy.metric, metrics)
-            verdict = _verdict(loss, policy)
+            loss = None if policy is None else loss_in(policy.metric, metrics)
+            verdict = judge_loss(loss, policy)
     return Accuracy(
         reference=reference_precision,
         is_reference=is_reference,
@@ -122,14 +121,6 @@ def mean_cosine(reference: Array, candidate: Array) -> float:
 def top1_agreement(reference: Array, candidate: Array) -> float:
     """Share of rows in which both answers put the same entry first."""
     return float(np.mean(np.argmax(reference, axis=1) == np.argmax(candidate, axis=1)))
-
-
-def share_interval(right: int, total: int) -> Interval:
-    """A share with its 95 % Wilson score interval (Wilson 1927), which stays sound near 0 and 1."""
-    share, square = right / total, Z_95**2
-    centre = (share + square / (2 * total)) / (1 + square / total)
-    half = Z_95 * math.sqrt(share * (1 - share) / total + square / (4 * total**2)) / (1 + square / total)
-    return Interval(min(max(0.0, centre - half), share), share, max(min(1.0, centre + half), share))
 
 
 def score_labelled_vectors(vectors: Array, labels: Array, split: Array) -> npt.NDArray[np.bool_]:
@@ -181,7 +172,9 @@ def _absolute(outputs: Outputs) -> Metrics:
     """What one precision's answers are worth by themselves."""
     arrays = outputs.arrays
     if outputs.kind in TOKENS:
-        return {"perplexity": math.exp(min(float(losses_of(outputs).mean()), 700.0))}
+        marks = _marks(outputs)
+        perplexity = {"perplexity": math.exp(min(float(losses_of(outputs).mean()), 700.0))}
+        return perplexity if marks is None else perplexity | task_metrics(marks)
     if outputs.kind == "training":
         return {"training-loss": float(np.mean(arrays["losses"].astype(np.float64)))}
     correct = _correct(outputs)
@@ -198,7 +191,11 @@ def _changes(reference: Outputs, candidate: Outputs) -> Metrics:
     if reference.kind in TOKENS:
         moved = losses_of(candidate) - losses_of(reference)
         low, estimate, high = (math.expm1(min(x, 700.0)) for x in _paired(moved))
-        return {"perplexity-change": estimate, "perplexity-change-low": low, "perplexity-change-high": high}
+        moved_task = {}
+        if (first := _marks(reference)) is not None and (then := _marks(candidate)) is not None:
+            moved_task = task_change(first, then)
+        bounds = {"perplexity-change": estimate, "perplexity-change-low": low, "perplexity-change-high": high}
+        return bounds | moved_task
     if reference.kind == "training":
         left, right = before["losses"].astype(np.float64), after["losses"].astype(np.float64)
         scale = float(np.mean(np.abs(left)))
@@ -217,6 +214,12 @@ def _paired(differences: Float64) -> tuple[float, float, float]:
     return mean - error, mean, mean + error
 
 
+def _marks(outputs: Outputs) -> Marks01 | None:
+    """Labelled prompts that a language model answered beside its scores, marked."""
+    marks = outputs.arrays.get("marks")
+    return None if marks is None else np.asarray(marks, dtype=np.int8)
+
+
 def _correct(outputs: Outputs) -> npt.NDArray[np.bool_] | None:
     """Which labelled inputs were answered rightly; None where there are no labels to tell."""
     labels = outputs.arrays.get("labels")
@@ -233,10 +236,12 @@ def _correct(outputs: Outputs) -> npt.NDArray[np.bool_] | None:
 def _task_metric(outputs: Outputs) -> str | None:
     if "labels" in outputs.arrays and ("split" in outputs.arrays or "scores" in outputs.arrays):
         return {"embedding": "sentence polarity, share right", "classes": "share of labels right"}.get(outputs.kind)
+    if "marks" in outputs.arrays:
+        return "share of labelled prompts right"
     return "perplexity of the held-out text" if outputs.kind in TOKENS else None
 
 
-def _loss(metric: AccuracyMetric, metrics: Metrics) -> float | None:
+def loss_in(metric: AccuracyMetric, metrics: Metrics) -> float | None:
     """The loss in the policy's metric; None where these outputs have no such metric. A gain is a negative loss."""
     nan = math.nan
     loss = {
@@ -249,7 +254,8 @@ def _loss(metric: AccuracyMetric, metrics: Metrics) -> float | None:
     return None if math.isnan(loss) else loss
 
 
-def _verdict(loss: float | None, policy: AccuracyPolicy | None) -> Verdict:
+def judge_loss(loss: float | None, policy: AccuracyPolicy | None) -> Verdict:
+    """What the policy says of a loss."""
     if policy is None:
         return "no policy"
     if loss is None:

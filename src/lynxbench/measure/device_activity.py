@@ -8,7 +8,7 @@ from lynxbench.measure.run_conditions import Span
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.samples import Telemetry
 
-UNITS = ("sm", "occupancy", "tensor", "fp32", "fp16", "dram")
+UNITS = ("engine", "sm", "occupancy", "tensor", "fp32", "fp16", "dram")
 FEWEST_READINGS = 5
 """Half a second at 10 Hz: fewer readings may all lie in one kind of kernel."""
 SOURCE = "NVML GPM"

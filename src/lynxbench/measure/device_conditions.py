@@ -3,6 +3,7 @@
 Pure: telemetry in, findings out, each with the layer whose owner can change it.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +17,16 @@ from lynxbench.model.samples import Float64, Telemetry
 
 NEIGHBOUR_SHARE = 0.01
 """A neighbour that was active for less of the counted time cannot move a mean by more."""
+LEAST_FREE = 0.05
+"""Below this share of free memory an allocator gives cached blocks back and asks again; who else holds it is named."""
+CROWDS = 0.1
+"""Of the memory: a neighbour that holds less does not fill it."""
 UNSEEN_SHARE = 0.2
 """Activity while no process of the run was alive that somebody else must have caused; the driver's utilisation looks
 back up to a second and is rounded up, so less is not held against anybody."""
 LOOKS_BACK_S = 1.2
+EQUAL_SLICES = 0.5
+"""Of a device: the driver gives processes that want it equal slices of time, so one neighbour takes no more."""
 BUSY = 0.5
 """Clocks of a device that mostly waits rest where they like; held clocks are judged on readings under load."""
 FEWEST_READINGS = 10
@@ -50,6 +57,8 @@ class DeviceFinding:
     cause: str
     evidence: str
     layer: Layer
+    most: float
+    """How many times faster the device could be without it, at the most; NaN where nobody can say."""
 
 
 def device_findings(telemetry: Telemetry, seen: Mask) -> list[DeviceFinding]:
@@ -59,8 +68,9 @@ def device_findings(telemetry: Telemetry, seen: Mask) -> list[DeviceFinding]:
     for device in devices:
         findings += _neighbours(telemetry, device, seen)
         held = held_clock(telemetry, device, seen)
+        memory = _held_memory_clock(telemetry, device, seen)
         lowered = _lowered_limit(telemetry, device, seen)
-        findings += [finding for finding in (held, lowered) if finding is not None]
+        findings += [finding for finding in (held, memory, lowered) if finding is not None]
     return findings
 
 
@@ -95,7 +105,29 @@ def held_clock(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFinding |
         f"{device} ran at {level:.0f} of {top:.0f} MHz in {len(clock)} readings under load, with power at "
         f"{np.median(power):.0f} of {limit.min():.0f} W: as a clock does that was set (nvidia-smi -lgc, -ac)"
     )
-    return DeviceFinding(device, LOCKED_CLOCK, evidence, Layer.SYSTEM)
+    return DeviceFinding(device, LOCKED_CLOCK, evidence, Layer.SYSTEM, top / level)
+
+
+def _held_memory_clock(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFinding | None:
+    """A memory clock that stayed at one value below its highest under load, and no slowdown of the hardware did it."""
+    utilisation = telemetry.columns.get(f"{device}_utilisation")
+    highest = known_values(telemetry.columns.get(f"{device}_memory_clock_max_mhz"))
+    if utilisation is None or not len(highest):
+        return None
+    loaded = seen & (utilisation >= BUSY)
+    clock = known_values(telemetry.columns.get(f"{device}_memory_clock_mhz"), loaded)
+    reasons = known_values(telemetry.columns.get(f"{device}_throttle_reasons"), loaded).astype(np.int64)
+    if len(clock) < FEWEST_READINGS or (len(reasons) and np.mean((reasons & HARDWARE_SLOWDOWNS) != 0) >= CAPPED_SHARE):
+        return None
+    level, top = float(np.median(clock)), float(highest.max())
+    constant = float(np.mean(np.abs(clock - level) <= HELD_WITHIN * level)) >= HELD_SHARE
+    if level >= HELD_BELOW * top or not constant:
+        return None
+    evidence = (
+        f"{device} memory ran at {level:.0f} of {top:.0f} MHz in {len(clock)} readings under load: as a clock does "
+        "that was set (nvidia-smi -lmc, -ac)"
+    )
+    return DeviceFinding(device, LOCKED_CLOCK, evidence, Layer.SYSTEM, top / level)
 
 
 def _lowered_limit(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFinding | None:
@@ -116,7 +148,7 @@ def _lowered_limit(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFindi
         f"{device} may draw {limit.min():.0f} W, {limit.min() / normal.max():.0%} of its default {normal.max():.0f} W, "
         f"and reached that in {capped:.0%} of {len(bits)} readings (nvidia-smi -pl)"
     )
-    return DeviceFinding(device, LOWERED_LIMIT, evidence, Layer.SYSTEM)
+    return DeviceFinding(device, LOWERED_LIMIT, evidence, Layer.SYSTEM, float(normal.max() / limit.min()))
 
 
 def _neighbours(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[DeviceFinding]:
@@ -130,6 +162,10 @@ def _neighbours(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[Devic
 
 def _listed(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[DeviceFinding]:
     turns = seen & np.isfinite(telemetry.columns[f"{device}_own_processes"])
+    used, total = (
+        known_values(telemetry.columns.get(f"{device}_memory_{name}_bytes"), seen) for name in ("used", "total")
+    )
+    full = len(used) > 0 and len(total) > 0 and used.max() > (1 - LEAST_FREE) * total.max()
     for column, readings in sorted(telemetry.columns.items()):
         process = PROCESS.match(column)
         if process is None or f"gpu{process['gpu']}" != device or process["kind"] != "bytes":
@@ -140,14 +176,16 @@ def _listed(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[DeviceFin
         activity = telemetry.columns.get(column.removesuffix("bytes") + "sm")
         known = known_values(activity, there)
         active = float(known.sum()) / int(turns.sum())
-        if len(known) and active < NEIGHBOUR_SHARE:
+        held = float(np.max(readings[there]))
+        crowds = full and held >= CROWDS * total.max()
+        if len(known) and active < NEIGHBOUR_SHARE and not crowds:
             continue
         share = f"was active for {active:.0%} of the counted time" if len(known) else "was there while counting"
         who = "a process whose name is hidden" if process["name"] == HIDDEN else process["name"]
-        evidence = (
-            f"{who} (process {process['pid']}) {share} and held {np.max(readings[there]) / 2**30:.1f} GiB of {device}"
-        )
-        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM)
+        left = f", which left {1 - used.max() / total.max():.1%} of its memory free" if crowds else ""
+        evidence = f"{who} (process {process['pid']}) {share} and held {held / 2**30:.1f} GiB of {device}{left}"
+        most = 1.0 / (1.0 - min(active, EQUAL_SLICES)) if len(known) else math.nan
+        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM, most)
 
 
 def _unseen(telemetry: Telemetry, device: str) -> Iterator[DeviceFinding]:
@@ -164,7 +202,7 @@ def _unseen(telemetry: Telemetry, device: str) -> Iterator[DeviceFinding]:
             f"{device} was {readings.mean():.0%} busy in {len(readings)} readings while no process of this run was "
             "alive; whose work it is, the driver does not tell from here"
         )
-        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM)
+        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM, math.nan)
 
 
 def _used(telemetry: Telemetry, device: str, seen: Mask) -> bool:

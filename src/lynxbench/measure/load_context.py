@@ -1,9 +1,10 @@
 """What gives reason to doubt a served run, and what its figures rest on that the requests do not show."""
 
+from lynxbench.measure.cache_context import MADE_ALIKE, judge_cache
 from lynxbench.model.contract import Contract
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.quantities import format_duration, format_ratio
-from lynxbench.model.serving import CacheState, OpenAiEngine
+from lynxbench.model.serving import CacheState, Dialect, OpenAiEngine
 from lynxbench.model.workload import (
     ClosedArrival,
     EmpiricalLength,
@@ -13,6 +14,7 @@ from lynxbench.model.workload import (
     RampArrival,
     SaturatingArrival,
     Task,
+    Workload,
 )
 
 LARGEST_FAILED = 0.01
@@ -28,7 +30,7 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
     """Reasons to doubt that the load was the one agreed on."""
     doubts = []
     counted = load.accounting
-    failed = counted.offered - counted.ok
+    failed = counted.failures
     if counted.offered and failed > LARGEST_FAILED * counted.offered:
         kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in counted.failed.items())
         doubts.append(f"{failed} of {counted.offered} requests failed ({kinds})")
@@ -47,7 +49,9 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
     if tokens.shorter_share is not None and tokens.shorter_share > LARGEST_SHORTER:
         doubts.append(f"{tokens.shorter_share:.1%} of the answers ended before the asked number of tokens")
     share = load.cache.cached_share
-    if load.cache.regime is not CacheState.ALLOWED and share is not None and share > LARGEST_UNASKED_CACHE:
+    doubts += judge_cache(load.cache)
+    unasked = load.cache.regime not in (CacheState.ALLOWED, *MADE_ALIKE)
+    if unasked and share is not None and share > LARGEST_UNASKED_CACHE:
         doubts.append(f"{share:.0%} of the input tokens came from the prefix cache that was to be {load.cache.regime}")
     flown = load.instrument.preflight
     if flown is not None and flown.problems:
@@ -69,7 +73,9 @@ def served_assumptions(contract: Contract) -> tuple[str, ...]:
         "Latency counts from the scheduled arrival; time per token is a request's mean after its first token.",
         "Percentiles are of answered requests due while counting; in the objective a failed request took for ever.",
         "Throughput is what came out while counting; tokens are the server's count or a tokenizer's, never events.",
-        "The precision is the server's and declared; accuracy is not measured over HTTP.",
+        "The precision is the server's and declared; accuracy is not measured over HTTP."
+        if contract.accuracy is None
+        else "Answers were asked greedily after the load, a few at a time; they carry no figure of speed.",
     ]
     arrival = workload.arrival
     if isinstance(arrival, ClosedArrival):
@@ -78,14 +84,47 @@ def served_assumptions(contract: Contract) -> tuple[str, ...]:
         lines.append("A ramp is not steady by design; its figures are means over it.")
     elif isinstance(arrival, SaturatingArrival):
         lines.append("The saturation pair is for Poisson arrivals; burstier ones saturate earlier.")
+    lines += _asked_work(workload)
     if workload.task is Task.GENERATE and isinstance(contract.engine, OpenAiEngine):
-        forced = contract.engine.dialect.forces_length
+        forced = contract.engine.dialect.forces_length and workload.answers is None and workload.prompts is None
         lines.append(
             "Answers have exactly the asked number of tokens; the end-of-text token does not stop them."
             if forced
-            else f"Dialect {contract.engine.dialect} cannot force the length of an answer: the model may end it early."
+            else _unforced(contract.engine.dialect, workload)
         )
     return tuple(lines)
+
+
+def _asked_work(workload: Workload) -> list[str]:
+    """What a contract asks beyond lengths and arrivals."""
+    lines = []
+    if workload.prompts is not None:
+        lines.append("Prompts come from a file of the user's: its hash is recorded, its text is in no file of the run.")
+    if workload.is_sessions:
+        lines.append(
+            "An arrival is a session: a call is due its recorded gap after all that it waits for have ended; a call "
+            "that fails ends what waits for it."
+        )
+    if workload.cancel is not None:
+        lines.append(
+            "Requests that the client gives up count as cancelled: in the first token if one came (else as long as it "
+            "was waited for), in no latency and in no throughput."
+        )
+    if workload.models:
+        lines.append(
+            "Percentiles and throughput are over all models together; the models stand beside each other below."
+        )
+    if workload.answers is not None:
+        lines.append("Answers are checked for their form (types, required keys, listed values), not for being right.")
+    return lines
+
+
+def _unforced(dialect: Dialect, workload: Workload) -> str:
+    if workload.answers is not None:
+        return "An answer of a form ends where the model ends it; the asked number of tokens is a bound."
+    if dialect.forces_length:
+        return "Answers have the asked number of tokens where the file or the contract names one; else they end alone."
+    return f"Dialect {dialect} cannot force the length of an answer: the model may end it early."
 
 
 def _mean_length(length: Length | None) -> float | None:

@@ -165,7 +165,11 @@ def sketches_of(slices: Sequence[Slice]) -> dict[str, SketchTable]:
 
 
 def judge_rolled(
-    result: RolledMeasurement, telemetry: Telemetry | None, contract: Contract, failures: Sequence[str]
+    result: RolledMeasurement,
+    telemetry: Telemetry | None,
+    contract: Contract,
+    failures: Sequence[str],
+    rules: int = RULES,
 ) -> list[Doubt]:
     """Everything that slices and telemetry give reason to doubt."""
     protocol = contract.protocol
@@ -176,7 +180,7 @@ def judge_rolled(
         reasons.append(UNWATCHED)
     else:
         late_s = max(LONGEST_PAUSE_S, LATE_READINGS * reading_interval_s(protocol.duration_s, 0.0))
-        reasons += judge_conditions(telemetry, spans, protocol, contract.owner)
+        reasons += judge_conditions(telemetry, spans, protocol, contract.owner, rules)
         reasons += judge_watch(telemetry, spans, late_s)
     return [*judge_precision(result.measured, protocol, failures), *(Doubt(reason) for reason in reasons)]
 

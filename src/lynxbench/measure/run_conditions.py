@@ -11,6 +11,7 @@ from lynxbench.model.contract import Protocol
 from lynxbench.model.evidence_gate import FOREIGN_LOAD
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.requests import Mask
+from lynxbench.model.result import RULES
 from lynxbench.model.samples import Float64, Telemetry
 
 CLOCK_CHANGE = 0.03
@@ -29,6 +30,9 @@ BRIEF = 0.01
 """A limit that held for less than this share of the counted time cannot move a mean by as much, whatever it did to the
 clocks meanwhile; longer ones are named, and are doubts."""
 
+OWNED_LOAD = 4
+"""The edition of the rules since which a line about other programs says whose they are to stop."""
+
 Span = tuple[int, int]
 
 
@@ -37,6 +41,7 @@ def judge_conditions(
     counted: Sequence[Span],
     protocol: Protocol,
     owner: Callable[[Layer], str] = DEFAULT_OWNERS.__getitem__,
+    rules: int = RULES,
 ) -> list[str]:
     """Reasons to doubt what was measured in the counted spans (start and end in ns), one readable line each."""
     spans = [span for span in counted if span[1] > span[0]]
@@ -48,8 +53,9 @@ def judge_conditions(
         return ["no telemetry covers the counted time: foreign load, clocks and memory are unknown"]
     counted_s = sum(end - start for start, end in spans) / 1e9
     devices = device_findings(telemetry, seen)
+    whose = f" (layer {Layer.SYSTEM}, {owner(Layer.SYSTEM)})" if rules >= OWNED_LOAD else ""
     return [
-        *_foreign_load(telemetry, seen, protocol.foreign_load),
+        *_foreign_load(telemetry, seen, protocol.foreign_load, whose),
         *(f"{each.cause}: {each.evidence} (layer {each.layer.value}, {owner(each.layer)})" for each in devices),
         *_throttling(telemetry, seen, masks, counted_s, devices),
         *_clock_changes(telemetry, masks),
@@ -57,7 +63,7 @@ def judge_conditions(
     ]
 
 
-def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]:
+def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float, whose: str) -> list[str]:
     foreign = known_values(telemetry.columns.get("cpu_busy_foreign"), seen)
     if not len(foreign):
         return ["foreign load could not be read while counting"]
@@ -69,7 +75,7 @@ def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]
     of_which = f", of which {stolen:.0%} taken by the hypervisor" if stolen >= 0.01 else ""
     return [
         f"{FOREIGN_LOAD}: other programs used {mean:.0%} of the CPUs while counting{of_which} "
-        f"(the contract allows {allowed:.0%}, highest sample {foreign.max():.0%})"
+        f"(the contract allows {allowed:.0%}, highest sample {foreign.max():.0%}){whose}"
     ]
 
 

@@ -119,14 +119,21 @@ def request_latency_ms(requests: Requests, metric: SloMetric) -> Float64:
     Time per token is a request's own mean after its first token: right in the sum however its events were read.
     """
     value = np.full(len(requests), np.inf)
+    value[requests.cancelled] = np.nan  # nobody waited for the rest
     ok = requests.ok
     if metric is SloMetric.LATENCY:
         value[ok] = (requests.last_ns - requests.scheduled_ns)[ok] / 1e6
         return value
     spoke = ok & (requests.first_token_ns > 0)
     value[ok & ~spoke] = np.nan
-    if metric is SloMetric.TIME_TO_FIRST_TOKEN:
-        value[spoke] = (requests.first_token_ns - requests.scheduled_ns)[spoke] / 1e6
+    if metric in (SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_TO_FIRST_ANSWER):
+        is_token = metric is SloMetric.TIME_TO_FIRST_TOKEN
+        first_ns = requests.first_token_ns if is_token else requests.first_answer_ns
+        came = (ok | requests.cancelled) & (first_ns > 0)  # one that only thought never answered
+        value[came] = (first_ns - requests.scheduled_ns)[came] / 1e6
+        # Who left without a token waited at least so long: to leave them out would flatter a slow server.
+        left = requests.cancelled & ~came & (requests.last_ns > 0)
+        value[left] = (requests.last_ns - requests.scheduled_ns)[left] / 1e6
         return value
     value[spoke & (requests.output_tokens < 2)] = np.nan
     several = spoke & (requests.output_tokens >= 2)
@@ -140,7 +147,7 @@ def request_latency_ms(requests: Requests, metric: SloMetric) -> Float64:
 
 def within_bounds(requests: Requests, slo: Sequence[Slo]) -> Mask:
     """Which requests met every bound by themselves; a failed one met none, one without the figure is not held to it."""
-    good = requests.ok.copy()
+    good = requests.ok.copy()  # a request that was given up is no good one, and none that failed
     for bound in slo:
         value = request_latency_ms(requests, bound.metric)
         good &= np.isnan(value) | (value <= bound.at_most_s * 1e3)
@@ -255,7 +262,10 @@ def _steady(runs: Sequence[_JudgedRun]) -> Steady:
 def _latencies(runs: Sequence[_JudgedRun], streamed: bool) -> dict[str, list[Float64]]:
     """Latencies of the good requests that were due while counting, one array a run, by arrival."""
     latencies: dict[str, list[Float64]] = {}
+    thinks = any((run.requests.first_answer_ns > run.requests.first_token_ns).any() for run in runs)
     for metric in SloMetric if streamed else (SloMetric.LATENCY,):
+        if metric is SloMetric.TIME_TO_FIRST_ANSWER and not thinks:
+            continue  # it is the first token
         parts = [request_latency_ms(run.requests, metric)[run.counted] for run in runs]
         known = [part[np.isfinite(part)] for part in parts]
         if any(len(part) for part in known):

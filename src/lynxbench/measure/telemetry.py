@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -37,36 +37,23 @@ class TelemetryReader(Protocol):
         """One reading of every column; NaN where it failed. Columns may come and go."""
 
 
-class TelemetrySampler:
-    """Samples until stopped; `watch(pid)` names the process tree whose load is the run's own."""
+class ReadingsSampler:
+    """Appends one line of all its readers' columns to a file at every interval, until stopped."""
 
     def __init__(
         self,
         path: Path,
-        *,
-        interval_s: float | None = None,
-        nvml: object | None = None,
+        readers: Sequence[TelemetryReader],
+        interval_s: float,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._host = HostReader(clock)
-        gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
-        self._gpu = gpu
-        self._readers: list[TelemetryReader] = [self._host, *([gpu] if gpu is not None else [])]
-        self.interval_s = interval_s or (GPU_INTERVAL_S if gpu is not None else CPU_INTERVAL_S)
-        self._clock = clock
-        self._path = path
+        self._path, self._readers, self.interval_s, self._clock = path, readers, interval_s, clock
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.spent_s = 0.0
         """CPU time the sampler itself took."""
 
-    def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
-        """From now on, this process and its children, and those beside it, are the run's own load."""
-        self._host.watch(pid, also)
-        if self._gpu is not None:
-            self._gpu.watch(*also, *([pid] if pid is not None else []))
-
-    def start(self) -> TelemetrySampler:
+    def start(self) -> Self:
         """Begin to sample."""
         self._names = list(self._take())
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -85,7 +72,7 @@ class TelemetrySampler:
         self._thread = None
         os.close(self._file)
 
-    def __enter__(self) -> TelemetrySampler:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
@@ -114,6 +101,30 @@ class TelemetrySampler:
         for reader in self._readers:
             values.update(reader.read())
         return values
+
+
+class TelemetrySampler(ReadingsSampler):
+    """The machine beside a run; `watch(pid)` names the process tree whose load is the run's own."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        interval_s: float | None = None,
+        nvml: object | None = None,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._host = HostReader(clock)
+        self._gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
+        usual_s = GPU_INTERVAL_S if self._gpu is not None else CPU_INTERVAL_S
+        readers: list[TelemetryReader] = [self._host, *([self._gpu] if self._gpu is not None else [])]
+        super().__init__(path, readers, interval_s or usual_s, clock)
+
+    def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
+        """From now on, this process and its children, and those beside it, are the run's own load."""
+        self._host.watch(pid, also)
+        if self._gpu is not None:
+            self._gpu.watch(*also, *([pid] if pid is not None else []))
 
 
 def read_telemetry(path: Path) -> Telemetry:

@@ -45,6 +45,7 @@ def condense(outputs: Outputs) -> Outputs:
         "non_finite": np.array([1.0 - float(finite.mean())]),
         "digest": np.frombuffer(hashlib.sha256(np.ascontiguousarray(logits).tobytes()).digest(), dtype=np.uint8),
     }
+    arrays |= {name: outputs.arrays[name] for name in ("marks",) if name in outputs.arrays}
     return Outputs(kind=SKETCHED, arrays=arrays, inputs=outputs.inputs)
 
 

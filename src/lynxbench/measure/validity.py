@@ -1,6 +1,6 @@
 """Whether the figures may be used at all: valid, doubtful with reasons, or void."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lynxbench.measure.energy import counted_span_ns
@@ -8,7 +8,8 @@ from lynxbench.measure.interruptions import judge_agreement, judge_iterations, j
 from lynxbench.measure.precision_figures import MeasuredPrecision
 from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.model.contract import Contract, Protocol
-from lynxbench.model.executor import FieldChange
+from lynxbench.model.executor import Executor, FieldChange
+from lynxbench.model.layers import Layer
 from lynxbench.model.result import RULES, PrecisionResult, Validity, ValidityVerdict
 from lynxbench.model.samples import Telemetry
 from lynxbench.model.verdicts import SteadyVerdict
@@ -18,6 +19,9 @@ FEWEST_ITERATIONS = 10
 UNWATCHED = "no telemetry was kept: foreign load, clocks and memory are unknown"
 INTERRUPTIONS = 3
 """The edition of the rules since which stalls, gaps, clock steps and processes that disagree are doubts."""
+SETTINGS = 4
+"""… since which launches that block are one."""
+BLOCKING = "CUDA_LAUNCH_BLOCKING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def judge_evidence(
             reasons += judge_iterations(processes, protocol.steady.drift)
         reasons += judge_agreement(processes, measured.throughput)
     if telemetry is not None:
-        reasons += judge_conditions(telemetry, spans, protocol, contract.owner)
+        reasons += judge_conditions(telemetry, spans, protocol, contract.owner, rules)
         reasons += judge_watch(telemetry, spans) if rules >= INTERRUPTIONS else ()
     elif rules >= INTERRUPTIONS:
         reasons.append(UNWATCHED)
@@ -77,6 +81,15 @@ def judge_drift(changes: Sequence[FieldChange]) -> list[Doubt]:
         Doubt(f"executor changed during the run: {c.layer.value}.{c.name} {c.before!r} → {c.after!r}", void=True)
         for c in changes
     ]
+
+
+def judge_settings(executor: Executor, owner: Callable[[Layer], str]) -> list[Doubt]:
+    """A debugger's setting that makes the host wait for every kernel: what is measured is nobody's usual step."""
+    environment = executor.get(Layer.SYSTEM, "environment")
+    if not isinstance(environment, dict) or environment.get(BLOCKING, "0") in ("", "0"):
+        return []
+    evidence = f"{BLOCKING} is set, so the host waits for every kernel"
+    return [Doubt(f"blocking launches: {evidence} (layer {Layer.SYSTEM}, {owner(Layer.SYSTEM)})")]
 
 
 def combine_validity(whole: Sequence[Doubt], parts: Mapping[str, Validity]) -> Validity:

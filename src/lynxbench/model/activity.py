@@ -41,6 +41,8 @@ class DeviceActivity(Document):
 
     device: str
     samples: int
+    engine: float | None = None
+    """With any work at all; not known to earlier versions."""
     sm: float | None = None
     """Streaming multiprocessors with work."""
     occupancy: float | None = None

@@ -11,6 +11,7 @@ from lynxbench.model.document import Bounds, Document
 from lynxbench.model.executor import Tier
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.model.result import Accuracy
 
 
 class Comparability(StrEnum):
@@ -220,6 +221,8 @@ class Comparison(Document):
     """`AB` or `BA` for each pair, where restarts of both were measured in pairs."""
     noise: Annotated[SittingNoise | None, Field(exclude_if=lambda noise: noise is None)] = None
     """Of the leading figure, where A and B are of two sittings."""
+    answers: Annotated[Accuracy | None, Field(exclude_if=lambda answers: answers is None)] = None
+    """B's kept answers against A's, where both were asked the same prompts; it stands also where no ratio does."""
 
     @property
     def refused(self) -> bool:

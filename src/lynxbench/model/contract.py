@@ -10,14 +10,24 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from lynxbench.model.accuracy_asked import AccuracyAsked
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Sha256, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.mlperf_forms import MlperfForm, refuse_unlike
 from lynxbench.model.quantities import format_duration
-from lynxbench.model.serving import KserveEngine, OpenAiEngine
+from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
 from lynxbench.model.team_names import Teams
-from lynxbench.model.workload import LANGUAGE_TASKS, SaturatingArrival, ServedModel, Task, Workload
+from lynxbench.model.workload import (
+    LANGUAGE_TASKS,
+    PresetModel,
+    ReplayArrival,
+    SaturatingArrival,
+    ServedModel,
+    Task,
+    Workload,
+)
 
 PROTOCOL_VERSION: Final = 1
 """Raised when the meaning of a measured number changes; results of different versions are not compared."""
@@ -54,6 +64,8 @@ class Graph(StrEnum):
     """Compiled, and the whole step recorded as one CUDA graph."""
     COMPILE_TUNED_CUDA_GRAPH = "compile-tuned-cuda-graph"
     """The same with kernels tuned one by one on the device: minutes of compiling, best for products of few rows."""
+    TENSORRT = "tensorrt"
+    """Compiled by Torch-TensorRT, where that is installed."""
 
 
 class Attention(StrEnum):
@@ -82,6 +94,15 @@ class Timing(StrEnum):
     """Events on the device; steps follow each other without the host in between, and inputs are staged before."""
 
 
+class KvCache(StrEnum):
+    """What keys and values are kept in between the tokens of an answer."""
+
+    COMPUTED = "computed"
+    """The format that the layers compute in."""
+    FP8 = "fp8"
+    """e4m3 without a scale, widened when it is read."""
+
+
 class TorchEngine(Document):
     """PyTorch in a process of its own."""
 
@@ -90,14 +111,17 @@ class TorchEngine(Document):
     threads: Count | None = None
     graph: Graph = Graph.EAGER
     attention: Attention = Attention.SDPA
+    kv_cache: KvCache = KvCache.COMPUTED
     timing: Timing = Timing.HOST
 
     @model_serializer(mode="wrap")
     def _without_the_usual(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Host timing is left unsaid: contracts from before there was another keep their ids."""
+        """What there was no choice of once is left unsaid: contracts from before keep their ids."""
         written: dict[str, Any] = write(self)
         if self.timing is Timing.HOST:
             written.pop("timing", None)
+        if self.kv_cache is KvCache.COMPUTED:
+            written.pop("kv_cache", None)
         return written
 
 
@@ -139,6 +163,8 @@ class SloMetric(StrEnum):
 
     LATENCY = "latency"
     TIME_TO_FIRST_TOKEN = "time-to-first-token"
+    TIME_TO_FIRST_ANSWER = "time-to-first-answer"
+    """The first token of the answer itself, after what a model thinks aloud before it."""
     TIME_PER_TOKEN = "time-per-token"
 
 
@@ -154,6 +180,8 @@ class Objective(Document):
     """What good means: all bounds hold, and the regime's figure is as good as possible."""
 
     slo: tuple[Slo, ...] = ()
+    mlperf: Annotated[MlperfForm | None, Field(exclude_if=lambda mlperf: mlperf is None)] = None
+    """The scenario of MLPerf whose figures are stated too; left out of the canonical form where unsaid."""
 
 
 FEWEST_WINDOWS: Final = 4
@@ -288,12 +316,27 @@ class Contract(Document):
     optimisation: Optimisation = Optimisation()
     owners: Annotated[dict[Layer, Text], AfterValidator(_with_usual_owners)] = DEFAULT_OWNERS
     policy: Policy = Policy()
+    accuracy: Annotated[AccuracyAsked | None, Field(exclude_if=lambda accuracy: accuracy is None)] = None
+    """What is asked of the answers beside the load; left out of the canonical form where unsaid."""
+
+    @model_validator(mode="after")
+    def _answers_can_be_asked(self) -> Contract:
+        asked, server = self.accuracy, isinstance(self.engine, OpenAiEngine)
+        if asked is not None and (
+            self.workload.task is not Task.GENERATE or self.engine.name not in ("openai", "torch")
+        ):
+            refuse("labelled prompts and greedy sets go with task generate and engines openai and torch", "accuracy")
+        if asked is not None and isinstance(self.workload.model, PresetModel):
+            refuse("a preset's weights are random: no labelled prompt says anything of them", "accuracy.task")
+        if asked is not None and asked.greedy is not None and not server:
+            refuse("in this process precisions are held against each other already; leave it out", "accuracy.greedy")
+        return self
 
     @model_validator(mode="after")
     def _engine_fits_task(self) -> Contract:
         if (self.engine.name == "callable") != (self.workload.task is Task.CALLABLE):
             refuse(f"{self.engine.name} cannot run task {self.workload.task}", "engine.name")
-        token_bounds = {SloMetric.TIME_PER_TOKEN, SloMetric.TIME_TO_FIRST_TOKEN}
+        token_bounds = {SloMetric.TIME_PER_TOKEN, SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_TO_FIRST_ANSWER}
         if self.workload.task is not Task.GENERATE:
             for index, slo in enumerate(self.objective.slo):
                 if slo.metric in token_bounds:
@@ -311,6 +354,10 @@ class Contract(Document):
         if served != isinstance(workload.model, ServedModel):
             says = "model source served goes with engines openai and kserve, and they with it"
             refuse(f"{says}, not {workload.model.source} with {engine.name}", "workload.model.source")
+        if self.objective.mlperf is not None:
+            if not served:
+                refuse("MLPerf's forms are for servers: engines openai and kserve", "objective.mlperf")
+            refuse_unlike(self.objective.mlperf, workload, len(self.objective.slo))
         if not served:
             return self
         if self.protocol.duration_s is not None:
@@ -325,6 +372,8 @@ class Contract(Document):
             refuse(f"{engine.name} can do {' and '.join(able)}, not {workload.task}", "workload.task")
         if workload.task is Task.GENERATE and workload.batch > 1:
             refuse("a request to a server generates one answer; ask for more at a time with arrival", "workload.batch")
+        if isinstance(engine, OpenAiEngine):
+            self._prompts_fit(engine)
         if isinstance(workload.arrival, SaturatingArrival) and not self.objective.slo:
             refuse("a saturation search needs at least one bound: saturated is when it breaks", "objective.slo")
         streamed = isinstance(engine, OpenAiEngine) and engine.stream
@@ -332,6 +381,16 @@ class Contract(Document):
             if slo.metric is not SloMetric.LATENCY and workload.task is Task.GENERATE and not streamed:
                 refuse("only streamed answers show single tokens; bound the latency", f"objective.slo.{index}.metric")
         return self
+
+    def _prompts_fit(self, engine: OpenAiEngine) -> None:
+        workload = self.workload
+        if workload.prompts is not None and engine.turns > 1:
+            refuse("prompts of a file have their own turns; say turns: 1", "engine.turns")
+        if engine.cache is CacheState.SHARED and (workload.prompts or workload.task is not Task.GENERATE):
+            refuse("a set share is for prompts that are made up to a length, not for a file's", "engine.cache")
+        traced = isinstance(workload.arrival, ReplayArrival) or workload.is_sessions
+        if engine.cache is CacheState.TRACED and not traced:
+            refuse("traced needs a trace: arrival replay, or prompts of form sessions", "engine.cache")
 
     def canonical(self) -> dict[str, object]:
         """The whole meaning with defaults filled in; comments, key order and spelling of units are gone."""

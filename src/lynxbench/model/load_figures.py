@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
+from lynxbench.model.mlperf_forms import MlperfFigures
 from lynxbench.model.serving import CacheState
 
 
 class Accounting(Document):
-    """Offered = ok + every kind of failure, always."""
+    """Offered = ok + cancelled + every kind of failure, always."""
 
     offered: int
     sent: int
     ok: int
     failed: dict[str, int]
-    """By kind: http_error, reset, timeout_idle …; the values sum to offered − ok."""
+    """By kind: http_error, reset, timeout_idle …; the values sum to offered − ok − cancelled."""
     retries: int
     said: dict[str, int]
     """What failing answers said, and how often."""
+    cancelled: Annotated[int, Field(exclude_if=lambda cancelled: cancelled == 0)] = 0
+    """Given up by the client itself, as the contract asks of a share of them."""
+
+    @property
+    def failures(self) -> int:
+        """Requests that the server did not answer, and that nobody took back."""
+        return self.offered - self.ok - self.cancelled
+
+
+class SourceFile(Document):
+    """A file that the work came from: which one, never what it says."""
+
+    what: str
+    """prompts, sessions, trace or answers."""
+    file: str
+    sha256: Sha256
+    size_bytes: int
+    rows: int
 
 
 class TokenCount(Document):
@@ -35,6 +56,21 @@ class TokenCount(Document):
     """Answers that ended before the asked number of tokens."""
     coalesced_share: float | None
     """Output events that were read together with others: single inter-token times were not seen."""
+    reasoning_mean: Annotated[float | None, Field(exclude_if=lambda mean: mean is None)] = None
+    """Output tokens before the answer itself, by the server's usage."""
+
+
+class ExpectedCache(Document):
+    """What a cache without end would have held of the requests that were answered."""
+
+    share: float
+    in_flight_share: float
+    """The part of it that belonged to requests which had no token yet: no cache holds what is not computed."""
+    input_tokens: int
+    """Of the same requests, as they were asked for."""
+    distinct_tokens: int
+    """Tokens of all different blocks: a smaller cache evicts."""
+    block: int
 
 
 class CacheRecord(Document):
@@ -47,6 +83,11 @@ class CacheRecord(Document):
     """Input tokens that came from the cache by the answers' usage; null where the server does not say."""
     counters: dict[str, float]
     """The server's own cache counters over the run."""
+    counted_share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
+    """Input tokens from the cache by the answers' usage, else by the server's counters; beside what was to be."""
+    expected: Annotated[ExpectedCache | None, Field(exclude_if=lambda expected: expected is None)] = None
+    reset: Annotated[str, Field(exclude_if=lambda reset: not reset)] = ""
+    """Whether the cache was emptied before each run and probe, and if not, why."""
 
 
 class PreFlight(Document):
@@ -120,6 +161,44 @@ class SaturationRecord(Document):
         return self.failed_per_s if self.failed_outcome == "fail" else None
 
 
+class ModelFigures(Document):
+    """What one of several models did, in what was counted."""
+
+    name: str
+    share: float
+    """Agreed on."""
+    offered: int
+    ok: int
+    cancelled: int
+    output_tokens_per_s: float | None
+    first_token_ms: tuple[float | None, float | None]
+    """p50 and p99 from the scheduled arrival."""
+    latency_ms: tuple[float | None, float | None]
+
+
+class SessionFigures(Document):
+    """Sessions of several calls, from the first call being due to the end of the last."""
+
+    offered: int
+    whole: int
+    """Those whose every call was answered."""
+    calls: int
+    duration_ms: tuple[float | None, float | None]
+    """p50 and p99 of whole ones, gaps included."""
+    waiting_ms: tuple[float | None, float | None]
+    """The same without the time in which no call was open: tools and people at work, not the server."""
+
+
+class AnswerFigures(Document):
+    """Answers that had to be of a form, and how many were."""
+
+    form: str
+    checked: int
+    valid: int
+    problems: dict[str, int]
+    """Why others were not, and how often; their values sum to checked − valid."""
+
+
 class RecordFile(Document):
     """Every request of one run, as numpy columns."""
 
@@ -147,8 +226,16 @@ class LoadFigures(Document):
     server_counters: dict[str, float] = {}
     """Seconds and counts by the server's own metrics over the run: where it says the time went."""
     records: tuple[RecordFile, ...] = ()
+    sources: Annotated[tuple[SourceFile, ...], Field(exclude_if=lambda sources: not sources)] = ()
+    """Files of one's own that the work came from."""
+    models: Annotated[tuple[ModelFigures, ...], Field(exclude_if=lambda models: not models)] = ()
+    sessions: Annotated[SessionFigures | None, Field(exclude_if=lambda sessions: sessions is None)] = None
+    answers: Annotated[AnswerFigures | None, Field(exclude_if=lambda answers: answers is None)] = None
+    mlperf: Annotated[MlperfFigures | None, Field(exclude_if=lambda mlperf: mlperf is None)] = None
+    """The figures of MLPerf's scenario, where the contract names one."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
-        emptied = dict.fromkeys(("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation"))
+        figures = ("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation", "mlperf")
+        emptied = dict.fromkeys(figures)
         return self.model_copy(update=emptied)

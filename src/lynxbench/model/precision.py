@@ -17,6 +17,11 @@ class Precision(StrEnum):
     INT4_WEIGHT_ONLY = "int4-weight-only"
     MXFP8 = "mxfp8"
     NVFP4 = "nvfp4"
+    FP8_BLOCK = "fp8-block"
+    """A scale for every block of weights."""
+    INT6_WEIGHT_ONLY = "int6-weight-only"
+    INT5_WEIGHT_ONLY = "int5-weight-only"
+    MXFP4 = "mxfp4"
 
 
 HIGHEST_FIRST: tuple[Precision, ...] = (
@@ -27,10 +32,14 @@ HIGHEST_FIRST: tuple[Precision, ...] = (
     Precision.INT8_WEIGHT_ONLY,
     Precision.FP8_WEIGHT_ONLY,
     Precision.MXFP8,
+    Precision.FP8_BLOCK,
     Precision.FP8,
     Precision.INT8,
+    Precision.INT6_WEIGHT_ONLY,
+    Precision.INT5_WEIGHT_ONLY,
     Precision.INT4_WEIGHT_ONLY,
     Precision.NVFP4,
+    Precision.MXFP4,
 )
 """The reference for accuracy is the first of these that was measured (fp16 carries more mantissa bits than bf16)."""
 

@@ -1,6 +1,6 @@
 """The requests of one load run as plain columns: what measuring needs of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,16 @@ class Requests:
     gap_row: Int64
     gap_s: Float64
     """Distances between two events of one answer that were both read alone; others were not seen one by one."""
+    cancelled: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """Given up by the client itself: neither good nor failed."""
+    first_answer_ns: Int64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The first output that is the answer, after what a model thinks aloud; 0 where it is not known."""
+
+    def __post_init__(self) -> None:
+        for name in ("cancelled", "first_answer_ns"):
+            if len(getattr(self, name)) != len(self.scheduled_ns):  # unsaid: no request was or has any
+                nothing = np.zeros(len(self.scheduled_ns), dtype=getattr(self, name).dtype)
+                object.__setattr__(self, name, nothing)
 
     def __len__(self) -> int:
         return len(self.scheduled_ns)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from lynxbench.model.activity import DeviceActivity, EnergyBeside
 from lynxbench.model.attribution import Attribution, Ceiling
@@ -13,6 +13,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.endurance import Endurance
 from lynxbench.model.executor import Executor, FieldChange
+from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.job import ExecutedAs, Skip
 from lynxbench.model.load_figures import LoadFigures, RecordFile
@@ -20,12 +21,13 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 3
+RULES = 4
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
 and its fill-up is left out; outliers that grow are a doubt; copies and formats wider than the contract's are the
-software's, however near their ceilings they run; energy is that of the run's own devices."""
+software's, however near their ceilings they run; energy is that of the run's own devices. 4: a gain is what a fix
+leaves of a step, and its range is a prediction interval; launches that block are a doubt."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""
@@ -89,6 +91,10 @@ class Accuracy(Document):
     loss: float | None = None
     """The loss in the policy's metric."""
     verdict: Literal["reference", "go", "no-go", "not measured", "no policy"]
+    notes: Annotated[tuple[str, ...], Field(exclude_if=lambda notes: not notes)] = ()
+    """What a server could not give, and whether a difference stands out of its own noise."""
+    against: Annotated[Sha256 | None, Field(exclude_if=lambda against: against is None)] = None
+    """The result whose answers are the reference, where another server gave them."""
 
 
 class SloOutcome(Document):

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from lynxbench.model.asked_work import SharedPrefix
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, Ratio, Scalar, Seconds, Text, refuse
 from lynxbench.model.launching import ServerLaunch, refuse_secret_arguments
@@ -103,6 +104,25 @@ class CacheState(StrEnum):
     """The request asks the server not to use it."""
     ALLOWED = "allowed"
     """Prompts repeat; how many input tokens came from the cache is recorded."""
+    SHARED = "shared"
+    """Prompts begin alike for a set share of their tokens, and go on with text of their own."""
+    TRACED = "traced"
+    """Prompts begin alike as far as a trace says that they did (`hash_ids`)."""
+
+
+class KvCacheFormat(StrEnum):
+    """What a server keeps keys and values in."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+    """e4m3."""
+    FP8_E5M2 = "fp8-e5m2"
+    INT8 = "int8"
+    INT5 = "int5"
+    INT4 = "int4"
+    NVFP4 = "nvfp4"
 
 
 class OpenAiEngine(Document):
@@ -117,6 +137,7 @@ class OpenAiEngine(Document):
     ca_file: Text | None = None
     verify_tls: bool = True
     cache: CacheState = CacheState.AVOIDED
+    prefix: Annotated[SharedPrefix | None, Field(exclude_if=lambda prefix: prefix is None)] = None
     prompts: Count = 256
     turns: Annotated[int, Field(ge=1, le=100)] = 1
     think_s: Annotated[Seconds, Field(alias="think", ge=0, lt=1e6)] = 0.0
@@ -124,6 +145,8 @@ class OpenAiEngine(Document):
     launch: tuple[Text, ...] = ()
     serve: Started = None
     request: dict[Name, Scalar] = Field(default_factory=dict)
+    kv_cache: Annotated[KvCacheFormat | None, Field(exclude_if=lambda kv_cache: kv_cache is None)] = None
+    """Declared, as the precision is; left out of the canonical form where unsaid."""
     timeouts: Timeouts = Timeouts()
     instrument: InstrumentBounds = InstrumentBounds()
 
@@ -135,6 +158,11 @@ class OpenAiEngine(Document):
             refuse(f"dialect {self.dialect} cannot bypass its prefix cache (these can: {able}); say avoided", "cache")
         if self.turns > 1 and (self.endpoint != "chat" or not self.stream):
             refuse("conversations of several turns need endpoint chat, streamed", "turns")
+        share = None if self.prefix is None else self.prefix.share
+        if (self.cache is CacheState.SHARED) != (share is not None):
+            refuse("cache shared and prefix.share go together: say which share of a prompt is common", "cache")
+        if self.turns > 1 and self.cache in (CacheState.SHARED, CacheState.TRACED):
+            refuse(f"cache {self.cache} is for single requests, or for sessions of a file; say turns: 1", "turns")
         return self
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from lynxbench.model.asked_work import Cancelling, CheckedAnswers, ModelShare, PromptFile, PromptForm, refuse_mix
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, RatePerS, Ratio, Seconds, Text, refuse
 from lynxbench.model.precision import Precision
@@ -218,13 +219,43 @@ class Workload(Document):
     output_tokens: Length | None = None
     arrival: Arrival = ClosedArrival(process="closed")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    # What production sends besides; left out of the canonical form where unsaid: older contracts keep their ids.
+    prompts: Annotated[PromptFile | None, Field(exclude_if=lambda prompts: prompts is None)] = None
+    models: Annotated[tuple[ModelShare, ...], Field(exclude_if=lambda models: not models)] = ()
+    cancel: Annotated[Cancelling | None, Field(exclude_if=lambda cancel: cancel is None)] = None
+    answers: Annotated[CheckedAnswers | None, Field(exclude_if=lambda answers: answers is None)] = None
+
+    @property
+    def is_sessions(self) -> bool:
+        """Whether an arrival is a session of several calls that wait for each other."""
+        return self.prompts is not None and self.prompts.form is PromptForm.SESSIONS
+
+    @model_validator(mode="after")
+    def _asks_what_can_be_asked(self) -> Workload:
+        for key in ("prompts", "models", "cancel", "answers"):
+            if getattr(self, key) and not (isinstance(self.model, ServedModel) and self.task is Task.GENERATE):
+                refuse("is for a server that generates: task generate with model source served", key)
+        if self.models and isinstance(self.model, ServedModel):
+            refuse_mix(self.models, self.model.name)
+        if self.prompts is not None and self.input_tokens is not None:
+            refuse("has no effect: the prompts have their own lengths; remove it", "input_tokens")
+        replayed = self.arrival.path if isinstance(self.arrival, ReplayArrival) else None
+        if (
+            self.prompts is not None
+            and replayed is not None
+            and (not self.is_sessions or replayed != self.prompts.file)
+        ):
+            refuse("replays the moments of sessions from the file of the sessions alone; name that file", "arrival")
+        if self.is_sessions and isinstance(self.arrival, SaturatingArrival):
+            refuse("a search needs requests that do not wait for each other; sessions do", "arrival")
+        return self
 
     @model_validator(mode="after")
     def _fits_the_task(self) -> Workload:
         if len(set(self.precisions)) != len(self.precisions):
             refuse("names one precision twice; list each once", "precisions")
         for key, length in (("input_tokens", self.input_tokens), ("output_tokens", self.output_tokens)):
-            from_trace = isinstance(self.arrival, ReplayArrival)
+            from_trace = isinstance(self.arrival, ReplayArrival) or self.prompts is not None
             if self.task is Task.GENERATE and length is None and not from_trace:
                 refuse("is missing; task generate needs input_tokens and output_tokens", key)
             if self.task in (Task.PREFILL, Task.DECODE) and key == "input_tokens" and length is None:

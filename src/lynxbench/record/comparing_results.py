@@ -11,16 +11,17 @@ from lynxbench.compare.pair import BetweenSittings, ComparedPair, ComparedSide, 
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.errors import BadInput, BadResult
 from lynxbench.evidence.documents import check_samples
+from lynxbench.evidence.run_folder import ANSWERS_FILE
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.model.comparison import Comparison, ContractDifference
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Result
+from lynxbench.model.result import Accuracy, Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.standing import Standing
 from lynxbench.record.formats.foreign_results import read_foreign
 from lynxbench.record.known_sittings import known_sittings
-from lynxbench.record.recalling import recalled
+from lynxbench.record.recalling import Recalled, recalled
 from lynxbench.report.drawn_series import counted_ms
 
 PERCENTILES = (50.0, 99.0)
@@ -63,8 +64,18 @@ def compare_named(
             left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
             return compare_foreign(left, right, (a, b))
         sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
+        answers = _answers(first, second)
     between = known_sittings(sides[0].result, sides[1].result, ledger, environment)
-    return compare_sides(sides[0], sides[1], precision, between)
+    return compare_sides(sides[0], sides[1], precision, between).model_copy(update={"answers": answers})
+
+
+def _answers(a: Recalled, b: Recalled) -> Accuracy | None:
+    """B's kept answers against A's, where both kept some."""
+    if not all((side.folder / ANSWERS_FILE).exists() for side in (a, b)):
+        return None
+    from lynxbench.run.served_accuracy import compare_kept  # what asks servers, and only where answers are
+
+    return compare_kept(a.folder, b.folder, (a.result, b.result))
 
 
 def _foreign(name: str) -> ForeignImported | None:

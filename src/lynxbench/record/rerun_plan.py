@@ -19,6 +19,7 @@ from lynxbench.errors import BadResult, CannotRun, EvidenceInvalid, Refused
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.executor.server_on_host import redact_command
+from lynxbench.model.accuracy_asked import ScorerName
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract, PluginEngine
 from lynxbench.model.layers import Layer
@@ -87,7 +88,7 @@ def plan_rerun(
             f"{short(result.result_id)}: its processes ran in a Python of {name}; a Python that a document names is "
             "never started: name one of yours with --python, or run its experiment again"
         )
-    executes = _executes(result, folder, send_key)
+    executes = _executes(result, folder, send_key) + _asks(result, folder)
     wrong = next((check for check in report.checks if check.outcome is CheckOutcome.DOES_NOT_HOLD), None)
     if wrong is not None:
         raise EvidenceInvalid(f"{short(result.result_id)} does not hold ({wrong.line}); nothing is executed")
@@ -120,6 +121,15 @@ def _executes(result: Result, folder: Path, send_key: str | None) -> str:
         return _callable(model.target, result, folder)
     weights = ", ".join(f"{key} {value}" for key, value in model.model_dump(mode="json").items() if value is not None)
     return f"engine {engine.name} of lynxbench, model: {weights}"
+
+
+def _asks(result: Result, folder: Path) -> str:
+    """The file of labelled prompts that it would read and send, and the function that would score them."""
+    asked = result.contract.accuracy
+    if asked is None or asked.task is None:
+        return ""
+    own = "" if asked.task.scorer in set(ScorerName) else f", scored by {_callable(asked.task.scorer, result, folder)}"
+    return f"; asks the labelled prompts of {asked.task.file}{own}"
 
 
 def _callable(target: str, result: Result, folder: Path) -> str:

@@ -280,6 +280,8 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
         for name in LOAD_FIGURES:
             line = f"{label} {name.removesuffix('_per_s').replace('_', ' ')}"
             checks.append(compare(line, getattr(stated.load, name), getattr(part.load, name)))
+        if stated.load.mlperf is not None or part.load.mlperf is not None:
+            checks.append(compare(f"{label} mlperf", stated.load.mlperf, part.load.mlperf))
         checks += check_saturation(f"{label} saturation", stated.load.saturation)
         checks.append(cannot(f"{label} server counters", LIVE))
     elif (stated.load is None) != (part.load is None):

@@ -231,7 +231,10 @@ def accuracy_metric(result: Result) -> str:
     present = {name for figures in result.per_precision if figures.accuracy for name in figures.accuracy.metrics}
     if policy is not None and policy.metric.value in present:
         return policy.metric.value
-    usual = ("task", "perplexity", "top1", "cosine", "training-loss", "relative-error")
+    usual = (
+        *("task", "perplexity", "top1", "cosine", "training-loss", "relative-error", "token-agreement"),
+        "self-agreement",
+    )
     fallback = "no metric of its own" if present else "not measured"
     return next((metric for metric in usual if metric in present), fallback)
 
@@ -258,7 +261,7 @@ def metric_text(metric: str, value: float | None) -> str:
         return words.percent(value, signed=True)
     if metric == "relative-error":
         return words.percent(value)
-    if metric == "top1":
+    if metric in ("top1", "token-agreement", "self-agreement"):
         return words.percent(value, decimals=1)
     if metric == "cosine":
         return words.number(value, 5)

@@ -6,12 +6,15 @@ import numpy as np
 
 from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.served import Exchange
+from lynxbench.load.leaving import leaving_rule
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
+from lynxbench.model.load_figures import AnswerFigures, ExpectedCache, SourceFile
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import ReplayArrival
 from lynxbench.workload.request_log import RequestLog, read_log
+from lynxbench.workload.session_files import read_sessions
 
 RECORD_FILE = "record.npz"
 SATURATION_FILE = "saturation.json"
@@ -66,11 +69,22 @@ class ClientFacts(Document):
     saturated: str = ""
     hosts: tuple[ClientHost, ...] = ()
     """Where the clients were on other hosts."""
+    size: int = 0
+    """Prepared requests, asked in turn; which model each asks follows from it."""
+    sources: tuple[SourceFile, ...] = ()
+    expected: ExpectedCache | None = None
+    """What a cache without end would have held."""
+    reset: str = ""
+    session_calls: tuple[int, ...] = ()
+    """Calls of each recorded session, in turn."""
+    answers: AnswerFigures | None = None
 
 
 def read_trace(contract: Contract) -> RequestLog | None:
-    """The trace a contract replays, if it replays one."""
-    arrival = contract.workload.arrival
+    """The trace a contract replays, if it replays one; of sessions the moments at which they start."""
+    arrival, prompts = contract.workload.arrival, contract.workload.prompts
+    if isinstance(arrival, ReplayArrival) and prompts is not None:
+        return read_sessions(prompts.file, prompts.sha256).arrivals()
     return read_log(Path(arrival.path)) if isinstance(arrival, ReplayArrival) else None
 
 
@@ -93,6 +107,7 @@ def plan_of(
         processes=min(clients, most),
         keep_text=exchange.keep_text,
         think_s=getattr(engine, "think_s", 0.0),
+        leaving=leaving_rule(contract.workload.cancel, contract.workload.seed),
     )
 
 

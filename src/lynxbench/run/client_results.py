@@ -12,9 +12,11 @@ from lynxbench.load.load_summary import account, describe_cache, describe_instru
 from lynxbench.measure.context import conditions_of
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_unit, find_governor
 from lynxbench.measure.load_context import judge_requests
+from lynxbench.measure.mlperf_figures import mlperf_figures
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
 from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.contract import Contract
+from lynxbench.model.executor import Executor
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
@@ -22,9 +24,13 @@ from lynxbench.model.result import RULES, PrecisionResult, SloOutcome
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.asked_results import changed_sources, mean_expected, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.process_results import with_figures
+from lynxbench.run.served_accuracy import conclude_answers
+from lynxbench.run.served_precision import check_precision
+from lynxbench.run.server_watch import watched_of
 
 PREFLIGHT_FILE = "preflight.json"
 LARGEST_CLOCK_BOUND_NS = 1_000_000
@@ -57,6 +63,7 @@ def conclude_clients(
     attempts: Sequence[Attempt],
     telemetry: Telemetry | None,
     server: ServerCounts,
+    executor: Executor,
     rules: int = RULES,
 ) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
     """Everything that the clients' records say, beside what the server counted."""
@@ -69,34 +76,48 @@ def conclude_clients(
     outcomes = measured.measured.slo if measured is not None else ()
     saturation = held_by_runs(saturation_of(done[0]), outcomes) if searches else None
     load = _load_figures(run, done, runs, records, measured, saturation, server)
+    facts = [_facts(attempt) for attempt in runs or done]
+    load = with_asked_work(load, contract, facts, records, measured.measured.processes if measured is not None else ())
     findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
     findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
+    findings += [Doubt(line, void=True) for line in changed_sources(facts)]
     findings += [Doubt(line) for line in judge_requests(contract, load)]
-    executed = ExecutedAs(native=Native.UNKNOWN, how="as the server runs it; the contract declares the precision")
+    accuracy, unscored = conclude_answers(run)
+    findings += unscored
+    formats = check_precision(contract, run.registration.executor)
+    findings += formats.doubts
+    executed = ExecutedAs(native=Native.UNKNOWN, how=formats.how)
     if measured is None:
         findings.append(Doubt(saturation.note if saturation is not None else "nothing was measured"))
         return PrecisionResult(
             precision=precision,
             executed=executed,
+            accuracy=accuracy,
             validity=validity_of(findings),
             load=load,
             attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
         ), ()
     here = telemetry if server.shares_host else None
     requests = [requests_of(records[attempt.slot.index]) for attempt in runs]
-    attribution = attribute_requests(
-        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner
-    )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
+    # From the load's end on the queue drains: what stands in it then is nobody's limit.
+    ends_ns = [requests_of(records[process.samples.process]).load_end_ns for process in processes]
+    asked = [(start, min(end, end_ns)) for (start, end), end_ns in zip(spans, ends_ns, strict=True)]
+    watched = watched_of(run.path, executor, here, asked)
+    attribution = attribute_requests(
+        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner, watched=watched
+    )
     findings += judge_evidence(measured.measured, telemetry, contract, (), overlapping=True, rules=rules)
     result = PrecisionResult(
         precision=precision,
         governed_by=find_governor(telemetry, spans) if server.shares_host else None,
         executed=executed,
+        accuracy=accuracy,
         energy_j_per_unit=energy_per_unit(here, processes, measured.unit),
         energy_beside=energy_beside(here, processes, measured.unit),
+        activity=None if watched is None else watched.activity,
         validity=validity_of(findings),
         restarts=len(runs),
         attribution=None if isinstance(attribution, str) else attribution,
@@ -124,16 +145,22 @@ def _facts(attempt: Attempt) -> ClientFacts:
 def _measured(
     contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int
 ) -> MeasuredLoad | None:
-    served = []
-    for attempt in runs:
-        requests = requests_of(records[attempt.slot.index])
-        if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
-            served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
+    served = _served(runs, records)
     if not served:
         return None
     most = engine_of(contract).instrument.coalesced
     coalesced = any(records[run.process].coalesced_share > most for run in served)
     return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens, rules=rules)
+
+
+def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> list[ServedRun]:
+    """The runs in which something was answered."""
+    served = []
+    for attempt in runs:
+        requests = requests_of(records[attempt.slot.index])
+        if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
+            served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
+    return served
 
 
 def held_by_runs(search: SaturationRecord, outcomes: Sequence[SloOutcome]) -> SaturationRecord:
@@ -173,12 +200,20 @@ def _load_figures(
         goodput_per_s=measured.goodput_per_s if measured else None,
         in_flight_mean=measured.in_flight_mean if measured else None,
         tokens=describe_tokens(everything, facts.tokens, facts.asked_output_mean, facts.shorter_share),
-        cache=describe_cache(everything, CacheState(engine.cache), facts.distinct_prompts, server.counters),
+        cache=describe_cache(
+            everything,
+            CacheState(engine.cache),
+            facts.distinct_prompts,
+            server.counters,
+            expected=mean_expected([_facts(attempt) for attempt in done]),
+            reset=facts.reset,
+        ),
         instrument=describe_instrument(
             list(records.values()), engine.instrument, preflight, clients, each=bool(facts.hosts)
         ),
         saturation=saturation,
         server_counters=dict(server.where_time_went),
+        mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records)], measured) if measured else None,
         records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
     )
 

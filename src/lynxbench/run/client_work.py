@@ -16,8 +16,9 @@ from typing import Protocol
 
 import numpy as np
 
+from lynxbench.engines.exchanging import exchange_of
 from lynxbench.engines.openai import count_tokens
-from lynxbench.engines.served import Exchange, build_exchange
+from lynxbench.engines.served import Exchange
 from lynxbench.load.load_record import LoadRecord, RequestEnd, requests_so_far, write_record
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.processes import RunningProbe
@@ -26,6 +27,7 @@ from lynxbench.measure.load_phases import find_load_phases, is_stationary
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.samples import Int64
 from lynxbench.model.workload import PoissonArrival, ReplayArrival
+from lynxbench.run.asked_facts import CacheResets, checked_answers, expected_cache, without_texts
 from lynxbench.run.client_job import RECORD_FILE, ClientFacts, ClientHost, ClientJob, plan_of, read_trace, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE, JOB_FILE, leave_report, say_stage
 from lynxbench.run.saturation_client import search
@@ -78,19 +80,22 @@ def work(folder: Path, start_probe: ProbeStarter = probe_here) -> JobReport:
     say_stage(folder, "setup")
     started_ns = perf_counter_ns()
     trace = read_trace(contract)
-    exchange = build_exchange(contract, run=job.salt + job.index, trace=trace, calibration=job.calibration)
+    exchange = exchange_of(contract, run=job.salt + job.index, trace=trace, calibration=job.calibration)
     setup_ns = (started_ns, perf_counter_ns())
     hosts: list[ClientHost] = []
+    resets = CacheResets(contract)
+    resets.reset()
     if job.search:
         say_stage(folder, "search")
-        record, saturated = search(job, exchange, folder)
+        record, saturated = search(job, exchange, folder, resets)
     else:
         say_stage(folder, "measure")
         record, saturated = _measure(job, exchange, trace, folder, hosts, start_probe), ""
     say_stage(folder, "count")
     record, source = _count(record, exchange)
-    write_record(replace(record, texts=()), folder / RECORD_FILE)
-    facts = _facts(record, exchange, source, job.clients, saturated).model_copy(update={"hosts": tuple(hosts)})
+    facts = _facts(record, exchange, source, job.clients, saturated)
+    facts = facts.model_copy(update={"hosts": tuple(hosts), "reset": resets.words})
+    write_record(without_texts(record, contract), folder / RECORD_FILE)
     return JobReport(
         status=JobStatus.DONE,
         setup_ns=setup_ns,
@@ -146,7 +151,8 @@ def _count(record: LoadRecord, exchange: Exchange) -> tuple[LoadRecord, str]:
     ok = record.kind == RequestEnd.OK
     if not ok.any() or (record.output_tokens[ok] >= 0).all():
         return record, "usage"
-    counted = count_tokens(record.output_tokens.tolist(), record.texts, exchange.count)
+    texts = record.texts if exchange.check is None else ()  # answers that are checked are kept in another form
+    counted = count_tokens(record.output_tokens.tolist(), texts, exchange.count)
     record = replace(record, output_tokens=np.array(counted, dtype=np.int64))
     return record, "tokenizer" if (record.output_tokens[ok] >= 0).all() else "unknown"
 
@@ -156,9 +162,11 @@ def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, sa
     mean = shorter = None
     rows = (record.kind == RequestEnd.OK) & (record.output_tokens >= 0)
     if len(lengths) and rows.any():
-        wanted = lengths[record.number[rows] % len(lengths)]
-        mean = float(wanted.mean())
-        shorter = float((record.output_tokens[rows] < wanted).mean())
+        wanted = lengths[exchange.place_of(record.number[rows], record.turn[rows])]
+        asked = wanted > 0  # others end where the model ends them
+        if asked.any():
+            mean = float(wanted[asked].mean())
+            shorter = float((record.output_tokens[rows][asked] < wanted[asked]).mean())
     return ClientFacts(
         unit=exchange.unit,
         has_tokens=exchange.has_tokens,
@@ -168,6 +176,11 @@ def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, sa
         distinct_prompts=exchange.distinct_prompts,
         clients=clients,
         saturated=saturated,
+        size=exchange.size,
+        sources=exchange.sources,
+        expected=expected_cache(record, exchange),
+        session_calls=tuple(np.diff(exchange.calls_before).tolist()),
+        answers=checked_answers(record, exchange),
     )
 
 

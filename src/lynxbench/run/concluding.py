@@ -11,7 +11,7 @@ from lynxbench.load.rolling import read_slices
 from lynxbench.measure.context import assumptions_of, conditions_of
 from lynxbench.measure.load_context import served_assumptions
 from lynxbench.measure.telemetry import join_telemetry, read_telemetry
-from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, without_figures
+from lynxbench.measure.validity import SETTINGS, Doubt, combine_validity, judge_drift, judge_settings, without_figures
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange
@@ -61,7 +61,7 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     attempts = kept_attempts(run)
     telemetry = telemetry_in(run.path)
     if isinstance(contract.engine, ServedEngine):
-        concluded = [conclude_clients(run, attempts, telemetry, live.server, rules)]
+        concluded = [conclude_clients(run, attempts, telemetry, live.server, live.executor, rules)]
     else:
         reference = reference_outputs(attempts)
         concluded = [
@@ -73,7 +73,8 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     results = [result for result, _ in concluded]
     processes = sorted((p for _, counted in concluded for p in counted), key=lambda process: process.samples.process)
     attempted = [part for part in results if part.skipped is None or part.validity.verdict is ValidityVerdict.VOID]
-    whole = [*judge_drift(live.drift), *([Doubt(RESTARTED, void=True)] if live.restarted else [])]
+    whole = [*judge_drift(live.drift), *_settings(contract, live.executor, rules)]
+    whole += [Doubt(RESTARTED, void=True)] if live.restarted else []
     validity = combine_validity(whole, {part.precision.value: part.validity for part in attempted})
     if validity.verdict is ValidityVerdict.VOID:
         results = [_without_figures(result) for result in results]
@@ -85,6 +86,13 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
         processes=tuple(processes),
         validity=validity,
     )
+
+
+def _settings(contract: Contract, executor: Executor, rules: int) -> list[Doubt]:
+    """Settings of this process's own environment; a server's engine runs in another."""
+    if rules < SETTINGS or isinstance(contract.engine, ServedEngine):
+        return []
+    return judge_settings(executor, contract.owner)
 
 
 def telemetry_in(folder: Path) -> Telemetry | None:

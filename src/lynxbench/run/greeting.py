@@ -38,12 +38,12 @@ def greet(contract: Contract) -> Greeting | None:
 
 def ask_server(contract: Contract) -> Greeting:
     """Ask a server that listens its first questions."""
-    engine, arrival = contract.engine, contract.workload.arrival
+    engine, workload = contract.engine, contract.workload
     assert isinstance(engine, ServedEngine)
-    if isinstance(arrival, ReplayArrival):
-        from lynxbench.run.client_job import read_trace
+    if isinstance(workload.arrival, ReplayArrival) or workload.prompts is not None or workload.answers is not None:
+        from lynxbench.run.work_files import read_work_files
 
-        read_trace(contract)  # a trace that cannot be read is said before anything is asked or registered
+        read_work_files(contract)  # a file that cannot be read is said before anything is asked or registered
     _refuse_unreachable(engine)
     from lynxbench.engines.served import ask_first
 

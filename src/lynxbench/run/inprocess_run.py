@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.load.journal import read_journal
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Contract, TorchEngine
+from lynxbench.model.contract import CallableEngine, Contract, TorchEngine
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import InterventionScope
@@ -70,18 +71,25 @@ class InProcessStrategy:
     def prepare(self, run: RunFolder, progress: Progress) -> None:
         """Nothing comes before the first process."""
 
+    def watching(self, run: RunFolder) -> AbstractContextManager[None]:
+        """The worker is watched by the telemetry alone."""
+        return nullcontext()
+
     def process(self, run: RunFolder, slot: Slot, attempts: Sequence[Attempt]) -> FreshProcess:
         """The worker of a slot; a precision's first process also takes what need not be taken in every one."""
         registration, first = run.registration, slot.restart == 0
         around = registration.surroundings
-        torch = isinstance(registration.contract.engine, TorchEngine)
-        known = read_ceilings(registration.executor.executor_id) if first and torch else ()
+        engine = registration.contract.engine
+        on_device = first and isinstance(engine, TorchEngine | CallableEngine)
+        known = read_ceilings(registration.executor.executor_id) if on_device else ()
+        # A function of a user takes whatever formats it likes; a named model takes its precision.
+        known = ceilings_for(known, slot.precision, every=isinstance(engine, CallableEngine))
         job = job_of(registration, slot).model_copy(
             update={
                 "take_outputs": first,
                 "take_profile": first,
                 "take_ceilings": first,
-                "known_ceilings": ceilings_for(known, slot.precision),
+                "known_ceilings": known,
                 "reference_step_s": _reference_step_s(attempts),
                 "own_packages": around is not None and around.interpreter is not None,
                 "measured_s": measured_before_s(run, slot),
@@ -147,17 +155,26 @@ def read_ceilings(executor_id: str) -> tuple[Ceiling, ...]:
     return known.ceilings if known.executor_id == executor_id else ()
 
 
-def ceilings_for(known: Iterable[Ceiling], precision: Precision) -> tuple[Ceiling, ...]:
-    """Those that a process at that precision measures: its own product, and what has no precision; () without one."""
-    mine = tuple(ceiling for ceiling in known if ceiling.precision in (precision, None))
+def ceilings_for(known: Iterable[Ceiling], precision: Precision, *, every: bool = False) -> tuple[Ceiling, ...]:
+    """Those that a process at that precision measures: its own product, and what has no precision; () without one.
+
+    With `every`, products of other precisions too.
+    """
+    mine = tuple(ceiling for ceiling in known if every or ceiling.precision in (precision, None))
     return mine if any(ceiling.precision is precision for ceiling in mine) else ()
+
+
+def _on_device(report: JobReport) -> bool:
+    """Whether its ceilings are a device's: the engine names it, or there are launches among them, which no CPU has."""
+    named = str(report.facts.get("runtime.device", "")).startswith("cuda")
+    return named or any(ceiling.name == "launch" for ceiling in report.ceilings)
 
 
 def remember_ceilings(executor_id: str, reports: Iterable[JobReport]) -> None:
     """Keep what the processes of a run measured on a device; a cache that cannot be written costs nothing but time."""
     fresh: dict[tuple[str, Precision | None], Ceiling] = {}
     for report in reports:
-        if report.status is JobStatus.DONE and str(report.facts.get("runtime.device", "")).startswith("cuda"):
+        if report.status is JobStatus.DONE and _on_device(report):
             for ceiling in report.ceilings:
                 key = ceiling.name, ceiling.precision
                 fresh[key] = max(ceiling, fresh.get(key, ceiling), key=lambda measured: measured.per_s)

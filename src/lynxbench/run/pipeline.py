@@ -35,7 +35,9 @@ from lynxbench.run.greeting import Greeting
 from lynxbench.run.inprocess_run import InProcessStrategy
 from lynxbench.run.launched_run import LaunchedStrategy
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, recorded
+from lynxbench.run.served_accuracy import ReferenceAnswers, ask_answers
 from lynxbench.run.served_run import RemoteClients, ServedStrategy
+from lynxbench.run.task_scoring import check_asked
 
 RunStrategy = InProcessStrategy | ServedStrategy
 """What differs between kinds of runs: how one is registered, its processes, and what is read live at its end."""
@@ -51,14 +53,17 @@ def run_contract(
     greeting: Greeting | None = None,
     around: Surroundings | None = None,
     remote: RemoteClients | None = None,
+    reference: ReferenceAnswers | None = None,
     *,
     resume: bool = False,
 ) -> Finished:
     """Run a contract, or go on with its newest unfinished run; `intervening` also tests the verdict by what it blames.
 
     `greeting` is what its server, where it has one, has answered already, and `remote` where its clients are when they
-    are not processes of this machine; `around` is given to in-process ones, and to a server that the contract starts.
+    are not processes of this machine; `around` is given to in-process ones, and to a server that the contract starts;
+    `reference` is what its answers are held against.
     """
+    check_asked(contract)
     unfinished = find_unfinished(out, contract.contract_id) if resume else None
     if resume and unfinished is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
@@ -76,6 +81,8 @@ def run_contract(
             strategy = InProcessStrategy(declaration, intervening, around)
         if unfinished is None:
             run = strategy.register(contract, out)
+            if reference is not None:
+                reference.lay_into(run)
             attest(run)
             return _carry_out(run, strategy, progress, recorder)
         strategy.resume(unfinished)
@@ -151,6 +158,8 @@ def _carry_out(run: RunFolder, strategy: RunStrategy, progress: Progress, record
             raise unmeasured(contract, attempts[-1])
         progress.note("capturing again, comparing and attributing")
         live = strategy.observe(run)
+        if isinstance(strategy, ServedStrategy):
+            ask_answers(run, progress)
         conclusion = conclude(run, live)
         results = strategy.refine(run, conclusion, progress)
         return _seal(run, live, conclusion, results, perf_counter() - started)
@@ -161,7 +170,7 @@ def _measure(run: RunFolder, slots: Sequence[Slot], strategy: RunStrategy, progr
     if duration_s is not None:
         return _endure(run, slots, strategy, progress, duration_s)
     attempts: list[Attempt] = []
-    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
+    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler, strategy.watching(run):
         for slot in slots:
             process = None if slot.precision in _given_up(attempts) else strategy.process(run, slot, attempts)
             if process is None:

@@ -67,7 +67,7 @@ def conclude_precision(
     else:
         rolled = measure_rolled(contract, rolled_process(done[0].slot, _attempts_of(done[0])), unit, rules)
         measured, stretches = rolled.measured, rolled.stretches
-        findings = judge_rolled(rolled, telemetry, contract, failures)
+        findings = judge_rolled(rolled, telemetry, contract, failures, rules)
         endurance = describe_endurance(contract, rolled, telemetry, unit)
     spans = [counted_span_ns(process) for process in stretches]
     iterations = None if endurance is None else endurance.iterations

@@ -50,10 +50,13 @@ _HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EMBEDS = re.compile(r"embed|minilm|\bbge-|\be5-|\bgte-", re.IGNORECASE)
 _WRITTEN_PRECISIONS = (
     (Precision.INT4_WEIGHT_ONLY, r"i?q4(_\w+)?|int4|w4a16|awq"),
+    (Precision.INT5_WEIGHT_ONLY, r"q5(_\w+)?"),
+    (Precision.INT6_WEIGHT_ONLY, r"q6(_\w+)?"),
     (Precision.INT8_WEIGHT_ONLY, r"q8(_\w+)?|w8a16"),
     (Precision.INT8, r"int8|w8a8"),
     (Precision.FP8, r"fp8"),
     (Precision.NVFP4, r"nvfp4"),
+    (Precision.MXFP4, r"mxfp4"),
     (Precision.BF16, r"bf16"),
     (Precision.FP16, r"fp?16"),
     (Precision.FP32, r"fp?32"),

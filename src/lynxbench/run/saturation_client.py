@@ -26,6 +26,7 @@ from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.asked_facts import CacheResets, without_texts
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE, PROBING, say_stage
 
@@ -38,7 +39,9 @@ BUSY = 0.9
 """A resource this busy is at its limit (the client is held to the same)."""
 
 
-def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord, str]:
+def search(
+    job: ClientJob, exchange: Exchange, folder: Path, resets: CacheResets | None = None
+) -> tuple[LoadRecord, str]:
     """Find the pair and write it down; every probe's requests, and what was at its limit."""
     contract, arrival = job.contract, job.contract.workload.arrival
     assert isinstance(arrival, SaturatingArrival)
@@ -66,6 +69,8 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
         offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)
         plan = replace(plan, script=exchange.script_of(job.salt + FIRST_PROBE + len(streams)))
+        if resets is not None:
+            resets.reset()
         streams.append(ProbeStream(plan, metrics, patience_s))
         watch.begin(rate_per_s)
         return streams[-1]
@@ -119,8 +124,8 @@ def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, fol
     span_s = min(max(CEILING_SHARE * arrival.budget_s, shortest), longest)
     load = ClosedLoop(arrival.concurrency, ramp_up_s=0.1)
     while True:
-        record = drive(plan_of(job.contract, exchange, load, span_s, job.clients))
-        write_record(replace(record, texts=()), folder / CEILING_FILE)
+        record = without_texts(drive(plan_of(job.contract, exchange, load, span_s, job.clients)), job.contract)
+        write_record(record, folder / CEILING_FILE)
         good = record.kind == RequestEnd.OK
         first_ns, end_ns = (record.start_ns + int(part * span_s * 1e9) for part in (WARM_UP, 1.0))
         rate_per_s = completion_rate(record.sent_ns, record.last_ns, good, first_ns, end_ns)

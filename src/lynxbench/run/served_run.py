@@ -5,6 +5,7 @@ The server goes on meanwhile; it is captured before and after. The instrument is
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,8 @@ from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
 from lynxbench.run.run_outcome import Progress
+from lynxbench.run.served_precision import with_formats
+from lynxbench.run.server_watch import watched_server
 
 CLIENT_PROGRAM = "lynxbench.run.client_work"
 COUNTED_PARTS = (
@@ -96,6 +99,10 @@ class ServedStrategy:
         progress.note("proving the instrument against the bundled server")
         if not (run.path / PREFLIGHT_FILE).exists():
             _fly(run, 1 if self._remote is None else self._remote.clients)
+
+    def watching(self, run: RunFolder) -> AbstractContextManager[None]:
+        """The server is watched for as long as clients ask it."""
+        return watched_server(run.path, _address_of(run.registration.contract), self._server)
 
     def process(self, run: RunFolder, slot: Slot, attempts: Sequence[Attempt]) -> FreshProcess | None:
         """The client of a slot; None where a search found no rate to run at."""
@@ -193,8 +200,13 @@ def _look_at(contract: Contract) -> CapturedServer:
     """The server as it stands."""
     engine, model = engine_of(contract), contract.workload.model
     assert isinstance(model, ServedModel)
-    address = Address(engine.url, engine.ca_file, engine.verify_tls, api_key_headers(engine))
-    return capture_server(address, model=model.name, launch=engine.launch, kserve=isinstance(engine, KserveEngine))
+    kserve = isinstance(engine, KserveEngine)
+    return with_formats(capture_server(_address_of(contract), model=model.name, launch=engine.launch, kserve=kserve))
+
+
+def _address_of(contract: Contract) -> Address:
+    engine = engine_of(contract)
+    return Address(engine.url, engine.ca_file, engine.verify_tls, api_key_headers(engine))
 
 
 def counts_between(contract: Contract, before: CapturedServer, after: CapturedServer) -> ServerCounts:

@@ -40,6 +40,7 @@ from lynxbench.model.samples import Iterations, Outputs
 from lynxbench.model.secrets import secret_values, withhold
 from lynxbench.model.slices import Slice, slice_length_s
 from lynxbench.run.fresh_job import ENDURING, JOB_FILE, leave_report, say_stage
+from lynxbench.run.task_scoring import with_task
 
 OUTPUTS_FILE = "outputs.npz"
 
@@ -79,7 +80,7 @@ def work(folder: Path) -> JobReport:
         say_stage(folder, "accuracy")
         outputs = session.outputs()
         if outputs is not None:
-            write_outputs(folder / OUTPUTS_FILE, condense(outputs))
+            write_outputs(folder / OUTPUTS_FILE, condense(with_task(job.contract, session, outputs)))
     trace = _profile(session, folder, step_s) if job.take_profile else None
     facts = session.facts()
     for layer, more in fields_from_facts(facts, source=f"engine {job.contract.engine.name}").items():

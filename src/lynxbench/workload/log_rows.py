@@ -29,7 +29,7 @@ _BRACKETED = re.compile(r"\[(?P<time>\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}
 _LEADING = re.compile(r"\s*\[?(?P<time>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)")
 """uvicorn, under vLLM and SGLang, with a format that begins with a time."""
 _METHOD = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT)\b")
-_AROUND = frozenset({"invoke_agent", "create_agent", "execute_tool", "invoke_workflow"})
+AROUND = frozenset({"invoke_agent", "create_agent", "execute_tool", "invoke_workflow"})
 """Operations of the GenAI conventions that are no request of a model."""
 _TOOK = re.compile(r"\b(?:rt|request_time)[=:] ?\"?(?P<seconds>\d+(?:\.\d+)?)")
 
@@ -83,6 +83,13 @@ def _json_rows(text: str, source: str) -> Iterator[NumberedRow]:
         yield from ((line, request) for request in _requests_in(row))
 
 
+def json_objects(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Every object of a JSON text, with its line: one a line, or each over several, or an array of them."""
+    if text.lstrip()[:1] == "[":
+        return ((place, row) for place, row in enumerate(_parsed_array(text, source), 1))
+    return iter(_objects_over_lines(text) or _objects_by_line(text, source))
+
+
 def _objects_by_line(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     for line, record in enumerate(text.splitlines(), 1):
         if not record.strip():
@@ -132,7 +139,7 @@ def _is_json(text: str) -> bool:
 
 def _requests_in(row: Mapping[str, object]) -> Iterator[Row]:
     """The requests that one object tells of: itself, or those among its spans."""
-    if _get(row, "resourceSpans") is not None:
+    if named_value(row, "resourceSpans") is not None:
         yield from _span_rows(row)
         return
     attributes = row.get("attributes")
@@ -146,6 +153,11 @@ def _requests_in(row: Mapping[str, object]) -> Iterator[Row]:
 
 
 def _array_rows(text: str, source: str) -> Iterator[NumberedRow]:
+    for place, row in enumerate(_parsed_array(text, source), 1):
+        yield from ((place, request) for request in _requests_in(row))
+
+
+def _parsed_array(text: str, source: str) -> Iterator[Mapping[str, object]]:
     try:
         rows = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
@@ -153,7 +165,7 @@ def _array_rows(text: str, source: str) -> Iterator[NumberedRow]:
     for place, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise BadInput(f"{source}: element {place} is no JSON object; one object a request is expected")
-        yield from ((place, request) for request in _requests_in(row))
+        yield row
 
 
 def _flat(row: Mapping[str, object], depth: int = 0) -> dict[str, object]:
@@ -174,13 +186,23 @@ def _flat(row: Mapping[str, object], depth: int = 0) -> dict[str, object]:
 
 def _span_rows(document: Mapping[str, object]) -> Iterator[Row]:
     """One row a span that speaks of a model's request; spans of other things are none."""
-    for resource in _objects(_get(document, "resourceSpans")):
-        for scope in _objects(_get(resource, "scopeSpans") or _get(resource, "instrumentationLibrarySpans")):
-            for span in _objects(scope.get("spans")):
-                told = _objects(span.get("attributes"))
-                attributes = {str(one.get("key")): _value(one.get("value")) for one in told}
-                times = (_whole_number(_get(span, name)) for name in ("startTimeUnixNano", "endTimeUnixNano"))
-                yield from _request_of(span, attributes, *times)
+    for span in spans_in(document):
+        times = (whole_number(named_value(span, name)) for name in ("startTimeUnixNano", "endTimeUnixNano"))
+        yield from _request_of(span, attributes_of(span), *times)
+
+
+def spans_in(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """Every span of an OTLP document, whatever it speaks of."""
+    for resource in objects_in(named_value(document, "resourceSpans")):
+        for scope in objects_in(
+            named_value(resource, "scopeSpans") or named_value(resource, "instrumentationLibrarySpans")
+        ):
+            yield from objects_in(scope.get("spans"))
+
+
+def attributes_of(span: Mapping[str, object]) -> dict[str, object]:
+    """The attributes of an OTLP span by their names."""
+    return {str(one.get("key")): _value(one.get("value")) for one in objects_in(span.get("attributes"))}
 
 
 def _request_of(
@@ -188,16 +210,16 @@ def _request_of(
 ) -> Iterator[Row]:
     """The request of a span; what an agent or a tool did around it is counted by the spans of its own requests."""
     is_request = any(name.startswith("gen_ai.") for name in attributes)
-    if not is_request or attributes.get("gen_ai.operation.name") in _AROUND:
+    if not is_request or attributes.get("gen_ai.operation.name") in AROUND:
         return
     status = span.get("status")
-    code = _get(status, "code") or _get(status, "statusCode") if isinstance(status, Mapping) else None
+    code = named_value(status, "code") or named_value(status, "statusCode") if isinstance(status, Mapping) else None
     yield {
         "arrival": begin,
-        "prompt_tokens": _first(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-        "completion_tokens": _first(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        "prompt_tokens": first_of(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        "completion_tokens": first_of(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
         "duration": _between(begin, end),
-        "session": _first(attributes, "gen_ai.conversation.id", "session.id"),
+        "session": first_of(attributes, "gen_ai.conversation.id", "session.id"),
         "error": attributes.get("error.type") or (code in (2, "STATUS_CODE_ERROR", "ERROR") and "error") or None,
     }
 
@@ -214,13 +236,13 @@ def _between(begin: object, end: object) -> float | None:
         return None
 
 
-def _get(document: Mapping[str, object], name: str) -> object:
+def named_value(document: Mapping[str, object], name: str) -> object:
     """A value whatever the spelling of its name: `startTimeUnixNano`, `start_time_unix_nano`."""
     wanted = name.lower()
     return next((value for key, value in document.items() if key.replace("_", "").lower() == wanted), None)
 
 
-def _objects(value: object) -> Iterable[Mapping[str, object]]:
+def objects_in(value: object) -> Iterable[Mapping[str, object]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
@@ -228,20 +250,20 @@ def _value(value: object) -> object:
     """The value of an attribute, whatever its type is called; whole numbers are written as text."""
     if not isinstance(value, Mapping):
         return value
-    whole = _get(value, "intValue")
+    whole = named_value(value, "intValue")
     if whole is not None:
-        return _whole_number(whole)
+        return whole_number(whole)
     return next(iter(value.values()), None)
 
 
-def _whole_number(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     try:
         return int(str(value))
     except ValueError:
         return None
 
 
-def _first(attributes: Mapping[str, object], *names: str) -> object:
+def first_of(attributes: Mapping[str, object], *names: str) -> object:
     return next((attributes[name] for name in names if attributes.get(name) is not None), None)
 
 

@@ -5,10 +5,11 @@ GeneratedTokens), Mooncake (timestamp in milliseconds, input_length, output_leng
 generic ones; any other name can be given. `log_rows` knows the forms that logs come in.
 """
 
+import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.errors import BadInput
+from lynxbench.model.load_figures import SourceFile
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.plain_files import read_plain
 from lynxbench.tables import read_table
@@ -51,6 +53,10 @@ class RequestLog:
     """Rows that stood before an earlier arrival; logs are often written at completion."""
     failed: int = 0
     """Requests that ended in an error, those without a length included, which are in no other column."""
+    prefixes: tuple[tuple[int, ...], ...] | None = None
+    """The hashes of each input's blocks, where the log has `hash_ids` (Mooncake): equal leading ones are equal text."""
+    file: SourceFile | None = None
+    """Which file it was read from."""
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -86,13 +92,17 @@ def parse_columns(given: Sequence[str]) -> dict[str, str]:
 
 def read_log(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> RequestLog:
     """The requests of a file; what cannot be used is refused with its line. `columns` are those of other names."""
-    return parse_log(_read_text(path), str(path), columns)
+    data = _read_bytes(path)
+    log = parse_log(decoded_text(data, str(path)), str(path), columns)
+    digest = hashlib.sha256(data).hexdigest()
+    file = SourceFile(what="trace", file=path.name, sha256=digest, size_bytes=len(data), rows=len(log))
+    return replace(log, file=file)
 
 
 def read_arrivals(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> tuple[Float64, int]:
     """When requests came, in seconds and in order, and how many of them failed: an access log knows no more."""
     source = str(path)
-    names, rows = _opened(_read_text(path), source, columns, needed=("arrival",))
+    names, rows = _opened(decoded_text(_read_bytes(path), source), source, columns, needed=("arrival",))
     moments: list[float] = []
     failed = 0
     for line, row in rows:
@@ -108,6 +118,7 @@ def parse_log(text: str, source: str = "<log>", columns: Mapping[str, str] = NO_
     names, rows = _opened(text, source, columns)
     table: list[tuple[float, int, int, float]] = []
     sessions: list[str] = []
+    prefixes: list[tuple[int, ...]] = []
     failed = 0
     for line, row in rows:
         has_failed = _has_failed(row, names)
@@ -116,16 +127,17 @@ def parse_log(text: str, source: str = "<log>", columns: Mapping[str, str] = NO_
             continue  # it was asked and never counted: no length is known of it
         whole = {**row, names.output: row.get(names.output) or 0} if has_failed and names.output else row
         table.append(_parse_row(whole, names, f"{source}:{line}"))
+        prefixes.append(_parse_hashes(row.get("hash_ids"), f"{source}:{line}"))
         if names.session:
             sessions.append(str(row.get(names.session) or f"\0{line}"))  # without a name it stands alone
     if len(table) < 2:
         raise BadInput(f"{source}: holds {len(table)} requests; a workload needs at least 2")
-    return _sorted_log(source, table, sessions, names, failed)
+    return _sorted_log(source, table, sessions, prefixes, names, failed)
 
 
-def _read_text(path: Path) -> str:
+def _read_bytes(path: Path) -> bytes:
     try:
-        return decoded_text(read_plain(path), str(path))
+        return read_plain(path)
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; name a request log (JSON lines or CSV)") from None
     except OSError as error:
@@ -155,7 +167,12 @@ def _has_failed(row: Row, columns: _Columns) -> bool:
 
 
 def _sorted_log(
-    source: str, table: list[tuple[float, int, int, float]], sessions: list[str], columns: _Columns, failed: int
+    source: str,
+    table: list[tuple[float, int, int, float]],
+    sessions: list[str],
+    prefixes: list[tuple[int, ...]],
+    columns: _Columns,
+    failed: int,
 ) -> RequestLog:
     recorded = np.array([row[0] for row in table])
     order = np.argsort(recorded, kind="stable")
@@ -172,6 +189,7 @@ def _sorted_log(
         session=codes,
         reordered=int((np.diff(recorded) < 0).sum()),
         failed=failed,
+        prefixes=tuple(prefixes[place] for place in order) if any(prefixes) else None,
     )
 
 
@@ -259,6 +277,14 @@ def _parse_tokens(value: object, least: int, where: str) -> int:
     if number != int(number) or not least <= number <= LONGEST_LENGTH:
         raise BadInput(f"{where} is {_shown(value)}; tokens are whole numbers from {least} to {LONGEST_LENGTH:,}")
     return int(number)
+
+
+def _parse_hashes(value: object, where: str) -> tuple[int, ...]:
+    if value is None or value == "":
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        raise BadInput(f"{where}: hash_ids is {_shown(value)}; it is a list of whole numbers, one a block")
+    return tuple(value)
 
 
 def _parse_duration(value: object, column: str, where: str) -> float:

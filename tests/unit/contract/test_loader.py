@@ -35,6 +35,7 @@ BUNDLED_IDS = {
     "llm-decode-64": "724150de26e1c976550291ee7691f295b504520150b63e3131f6f4f5e67bf1f1",
     "llm-decode-8": "00f557e9afe2ce6160cba502568ac7633e664ecc3b3d098566e9a1a4883e39f2",
     "llm-decode-eager": "67aa3fa0aca5b09948794816f8db9bcc37c4aea0d47cf706b0c8367b90b954be",
+    "llm-decode-weights": "e96c3040a0ad0e1b061c9b595ee3b43495d8babb108c91d46f480213e9159c46",
     "llm-prefill": "484cb1371e54a5d6191bfcd64e0ccd9b467b34412e2c20fa64fd4efb0b703497",
     "quickstart": "d584f3ad1f9be727ef2cdb9dee76f2ff2297ab5ba6a7f5b25418284a044c577b",
     "stress": "f5580498714aa5a3c52c7a1c8fd3ad427d9d3eff12f2c02cfbcd39216097bcce",

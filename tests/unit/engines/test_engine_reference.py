@@ -27,7 +27,9 @@ SHAPE = {
 AS_MEASURED: dict[str, dict[str, Any]] = {
     "decode-bf16": {"engine_ms": 5.0, "reference_ms": 5.0, "ratio": 1.0},
     "decode-64-bf16": {"engine_ms": 7.0, "reference_ms": 7.0, "ratio": 1.0},
-    "decode-fp8": {"engine_ms": 3.0},
+    "decode-fp8": {"engine_ms": 3.4},
+    "decode-int8": {"engine_ms": 3.0},
+    "decode-fp8-weights": {"engine_ms": 3.0},
     "decode-int4": {"engine_ms": 2.5},
     "prefill-bf16": {"engine_ms": 50.0, "reference_ms": 50.0, "ratio": 1.0},
     "prefill-fp8": {"engine_ms": 32.0, "reference_ms": 32.0, "ratio": 1.0},
@@ -80,8 +82,9 @@ def test_all_bars_hold_where_they_should() -> None:
         ("decode-bf16", "engine_ms", 5.21),
         ("decode-64-bf16", "engine_ms", 10.5),
         ("prefill-fp8", "engine_ms", 33.5),
-        ("decode-fp8", "engine_ms", 3.4),
-        ("decode-int4", "engine_ms", 3.1),
+        ("decode-int8", "engine_ms", 3.4),
+        ("decode-fp8-weights", "engine_ms", 3.4),
+        ("decode-int4", "engine_ms", 3.5),
         ("vision-fp16", "engine_ms", 7.1),
     ],
 )

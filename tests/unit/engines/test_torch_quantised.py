@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from lynxbench.engines.torch import estimate, number_formats, torchao_layers  # noqa: E402
 from lynxbench.engines.torch.number_formats import FORMATS, TORCHAO, prepare, product_recipe, recipe_for  # noqa: E402
+from lynxbench.engines.torch.profiling import matrix_kernels, share_of_time  # noqa: E402
 
 CUDA = torch.device("cuda", 0)
 BY_TORCHAO = [precision for precision in Precision if TORCHAO in FORMATS[precision].quantised]
@@ -152,3 +155,45 @@ def test_the_model_library_does_not_import_torchao_for_nothing() -> None:
     from lynxbench.engines.torch.library import quiet_library
 
     assert quiet_library().is_torchao_available() is False
+
+
+# --- a single row ---
+
+
+@pytest.mark.parametrize(
+    ("layer", "kernel", "precision"),
+    [
+        ("TorchaoInt8Weights", "one_row_gemv_int8pack", Precision.INT8_WEIGHT_ONLY),
+        ("TorchaoFp8Weights", "one_row_gemv_fp8e4", Precision.FP8_WEIGHT_ONLY),
+    ],
+)
+def test_a_single_row_has_a_kernel_of_its_own_that_is_told_by_its_name(
+    layer: str, kernel: str, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel itself runs on a device; here plain arithmetic stands for it, over what torchao stored."""
+    pytest.importorskip("torchao")
+    asked: list[torch.Size] = []
+
+    def multiply(x: Any, stored: Any, scales: Any) -> Any:
+        asked.append(x.shape)
+        assert stored.dtype in (torch.int8, torch.float8_e4m3fn)
+        return (x.float() @ (stored.float() * scales[:, None].float()).t()).to(x.dtype)
+
+    monkeypatch.setitem(sys.modules, "lynxbench.engines.torch.one_row", SimpleNamespace(multiply_one_row=multiply))
+    torch.manual_seed(3)
+    source = torch.nn.Linear(256, 384, bias=True)
+    narrow = getattr(torchao_layers, layer)(source, torch.bfloat16)
+    assert not narrow.has_kernel, "this is no CUDA device"
+    row, rows = torch.randn(1, 1, 256).bfloat16(), torch.randn(1, 4, 256).bfloat16()
+    with torch.inference_mode():
+        before = narrow(row)
+        narrow.has_kernel = True
+        after, many = narrow(row), narrow(rows)
+        expected = source(row.float())
+    assert asked == [torch.Size([1, 256])], "several rows go to torchao"
+    assert after.shape == (1, 1, 384)
+    assert many.shape == (1, 4, 384)
+    assert float((after.float() - before.float()).norm() / expected.norm()) < 0.01
+    assert FORMATS[precision].names(kernel)
+    assert matrix_kernels({kernel: 1.0}) == {kernel: 1.0}
+    assert share_of_time(precision, {kernel: 3.0, "nvjet_tst_64x8": 1.0}) == 0.75

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, Graph
 from lynxbench.model.job import Job
 from lynxbench.model.precision import Native, Precision
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from lynxbench.engines.torch import TorchAdapter, torch_session  # noqa: E402
+from lynxbench.engines.torch import TorchAdapter, graphs, torch_session  # noqa: E402
 from lynxbench.engines.torch.language_tasks import REWOUND_AFTER  # noqa: E402
 
 
@@ -120,6 +120,34 @@ def test_a_compiled_decode_is_judged_by_the_step_that_was_timed() -> None:
 def test_recorded_graphs_are_refused_without_a_device(graph: str) -> None:
     with pytest.raises(CannotRun, match=rf"engine\.graph: {graph} needs a CUDA device, not cpu; use eager or compile"):
         session_of("decode", graph=graph)
+
+
+def test_tensorrt_is_refused_with_what_is_missing() -> None:
+    with pytest.raises(CannotRun, match=r"engine\.graph: tensorrt needs a CUDA device, not cpu; use compile or eager"):
+        session_of("decode", graph="tensorrt")
+    with pytest.raises(CannotRun, match=r"engine\.graph: tensorrt needs Torch-TensorRT: pip install torch-tensorrt"):
+        graphs.check_compiler(torch.device("cuda", 0), graphs.TENSORRT)
+
+
+def test_tensorrt_compiles_where_it_is_installed() -> None:
+    """A compiler of that name stands for it: the step goes through what it returns, and gives what it gave before."""
+    taken: list[int] = []
+
+    def compiler(module: Any, _: Any) -> Any:
+        taken.append(len(list(module.graph.nodes)))
+        return module.forward
+
+    registry = torch._dynamo.backends.registry
+    registry.register_backend(name=graphs.TENSORRT)(compiler)
+    try:
+        model = torch.nn.Linear(4, 3)
+        x = torch.ones(2, 4)
+        assert torch.equal(graphs.COMPILATIONS[Graph.TENSORRT](model)(x), model(x))
+        assert taken
+    finally:
+        for table in (registry._BACKENDS, registry._COMPILER_FNS):
+            table.pop(graphs.TENSORRT, None)
+        torch._dynamo.reset()
 
 
 # --- planted fallbacks through the session's own verdict ---

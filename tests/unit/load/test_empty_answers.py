@@ -117,7 +117,7 @@ def test_in_the_objective_an_empty_answer_took_for_ever(metric: SloMetric) -> No
     rows = np.zeros((2, len(COLUMNS)), dtype=np.int64)
     place = {name: index for index, name in enumerate(COLUMNS)}
     rows[:, place["last_ns"]] = 10**9
-    rows[0, place["first_token_ns"]] = 10**8
+    rows[0, [place["first_token_ns"], place["first_answer_ns"]]] = 10**8
     rows[1, place["kind"]] = RequestEnd.EMPTY_ANSWER
     latency = row_latency_s(rows, metric)
     assert np.isfinite(latency[0])

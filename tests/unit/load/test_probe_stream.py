@@ -38,7 +38,7 @@ def test_a_stream_gives_latencies_by_arrival_and_ends_early():
         truth = server.stop()
     record = stream.record
     assert record is not None
-    assert first.shape == (100, 3)
+    assert first.shape == (100, 4)
     assert len(second) == 50
     assert len(record) < len(offsets)
     assert len(record) == len(truth.outcome)
@@ -51,7 +51,8 @@ def test_a_stream_gives_latencies_by_arrival_and_ends_early():
     good = both[~failed]
     assert (good[:, 0] >= good[:, 1]).all()
     assert (good[:, 1] >= 0.02).all()
-    assert np.median(good[:, 2]) > 0.004
+    assert (good[:, 2] == good[:, 1]).all(), "without thinking the first answer token is the first token"
+    assert np.median(good[:, 3]) > 0.004
 
 
 def test_rows_can_be_read_while_a_closed_loop_runs():

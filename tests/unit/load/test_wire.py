@@ -308,6 +308,7 @@ def test_an_unanswered_row_has_every_column() -> None:
         "output_tokens": UNKNOWN_TOKENS,
         "input_tokens": UNKNOWN_TOKENS,
         "cached_tokens": UNKNOWN_TOKENS,
+        "reasoning_tokens": UNKNOWN_TOKENS,
         "kind": int(RequestEnd.CUT_OFF),
         "retries": 1,
     }

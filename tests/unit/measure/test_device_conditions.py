@@ -168,3 +168,31 @@ def test_settings_are_the_governor_and_a_doubt_with_its_owner() -> None:
     lowered = find_governor(telemetry(**LOWERED), counted)
     assert lowered is not None
     assert lowered.cause == LOWERED_LIMIT
+
+
+FULL = {"gpu0_memory_used_bytes": 97 * 2.0**30, "gpu0_memory_total_bytes": slow(100 * 2.0**30)}
+
+
+def test_an_idle_neighbour_is_named_where_it_leaves_no_memory() -> None:
+    idle = {"gpu0_process_8_notebook_bytes": slow(90 * 2.0**30), "gpu0_process_8_notebook_sm": slow(0.0)}
+    ((cause, evidence),) = findings(**idle, **FULL)
+    assert cause == NEIGHBOUR
+    assert evidence.startswith("notebook (process 8) was active for 0% of the counted time and held 90.0 GiB of gpu0")
+    assert evidence.endswith("which left 3.0% of its memory free")
+    assert findings(**idle, **(FULL | {"gpu0_memory_used_bytes": 91 * 2.0**30})) == [], "room enough is left"
+    small = {"gpu0_process_8_notebook_bytes": slow(2.0**30), "gpu0_process_8_notebook_sm": slow(0.0)}
+    assert findings(**small, **FULL) == [], "the run itself fills the memory"
+
+
+def test_a_locked_memory_clock_is_named_and_one_that_others_hold_is_not() -> None:
+    low = {"gpu0_memory_clock_mhz": 1593.0, "gpu0_memory_clock_max_mhz": slow(3201.0)}
+    ((cause, evidence),) = findings(**low)
+    assert (cause, "memory ran at 1593 of 3201 MHz" in evidence) == (LOCKED_CLOCK, True)
+    for other in (
+        {"gpu0_memory_clock_mhz": 3201.0},
+        {"gpu0_memory_clock_max_mhz": np.nan},
+        {"gpu0_throttle_reasons": 8.0},
+        {"gpu0_utilisation": 0.1},
+        {"gpu0_memory_clock_mhz": np.linspace(1500, 2500, ROWS)},
+    ):
+        assert LOCKED_CLOCK not in {cause for cause, _ in findings(**(low | other))}, other

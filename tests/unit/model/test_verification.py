@@ -78,7 +78,7 @@ def test_the_line_on_the_figures_is_enough() -> None:
 
 @pytest.mark.parametrize(
     "validity",
-    ["validity: holds", "validity: cannot be recomputed: reached by edition 1 of the rules; by edition 3: valid",
+    ["validity: holds", "validity: cannot be recomputed: reached by edition 1 of the rules; by edition 4: valid",
      "validity: cannot be recomputed: the verdict holds; the words of a process that died were known to the run"],
 )  # fmt: skip
 def test_an_old_verification_that_recomputed_everything_still_counts(validity: str) -> None:

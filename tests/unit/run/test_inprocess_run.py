@@ -62,3 +62,20 @@ def test_a_process_gets_its_own_product_and_what_has_no_precision() -> None:
     )
     assert ceilings_for([bf16, fp8, copy], Precision.FP8) == (fp8, copy)
     assert ceilings_for([bf16, copy], Precision.FP8) == ()
+
+
+def test_a_function_on_a_device_is_known_by_its_launches_and_gets_every_format() -> None:
+    """Whoever wrote the function named no device; numpy's ceilings beside it are a CPU's."""
+    bf16, fp32, launch = (
+        ceiling("matmul", 8e14, Precision.BF16),
+        ceiling("matmul", 5e13, Precision.FP32),
+        ceiling("launch", 1e5),
+    )
+    unnamed = JobReport(status=JobStatus.DONE, ceilings=(bf16, fp32, launch), facts={})
+    remember_ceilings(EXECUTOR, [unnamed.model_copy(update={"ceilings": (bf16, fp32)})])
+    assert read_ceilings(EXECUTOR) == ()
+    remember_ceilings(EXECUTOR, [unnamed])
+    known = read_ceilings(EXECUTOR)
+    assert set(ceilings_for(known, Precision.BF16, every=True)) == {bf16, fp32, launch}
+    assert set(ceilings_for(known, Precision.BF16)) == {bf16, launch}
+    assert ceilings_for(known, Precision.FP16, every=True) == ()

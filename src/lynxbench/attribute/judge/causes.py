@@ -19,6 +19,8 @@ class CategoryCause:
     layer: Layer | None
     symptom: Layer | None
     next_step: str
+    fix: str
+    """What its gain supposes to be done, in a few words."""
     why: str
     rivals: tuple[tuple[Layer, str], ...] = ()
 
@@ -30,13 +32,14 @@ class CategoryCause:
 def _cause(keys: dict[str, Any]) -> CategoryCause:
     layer, symptom = (Layer(keys[name]) if name in keys else None for name in ("layer", "symptom"))
     rivals = tuple((Layer(name), reason) for name, reason in keys.get("rivals", {}).items())
-    return CategoryCause(keys["words"], layer, symptom, keys["next_step"], keys["why"], rivals)
+    return CategoryCause(keys["words"], layer, symptom, keys["next_step"], keys["fix"], keys["why"], rivals)
 
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
 CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
-SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED = (
-    _TABLE[name] for name in ("slow_kernels", "narrower", "stalled", "unfused", "small_kernels", "wider", "copied")
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED = (
+    _TABLE[name]
+    for name in ("slow_kernels", "narrower", "stalled", "unfused", "small_kernels", "wider", "copied", "picked")
 )
 
 

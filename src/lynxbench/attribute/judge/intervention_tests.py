@@ -57,9 +57,11 @@ TENSOR_CORE_TIMES = 8.0
 BITS: Mapping[Precision, int] = {
     **dict.fromkeys((Precision.FP32, Precision.TF32), 32),
     **dict.fromkeys((Precision.BF16, Precision.FP16), 16),
-    **dict.fromkeys((Precision.FP8, Precision.MXFP8, Precision.FP8_WEIGHT_ONLY), 8),
+    **dict.fromkeys((Precision.FP8, Precision.FP8_BLOCK, Precision.MXFP8, Precision.FP8_WEIGHT_ONLY), 8),
     **dict.fromkeys((Precision.INT8, Precision.INT8_WEIGHT_ONLY), 8),
-    **dict.fromkeys((Precision.INT4_WEIGHT_ONLY, Precision.NVFP4), 4),
+    Precision.INT6_WEIGHT_ONLY: 6,
+    Precision.INT5_WEIGHT_ONLY: 5,
+    **dict.fromkeys((Precision.INT4_WEIGHT_ONLY, Precision.NVFP4, Precision.MXFP4), 4),
 }
 """Width in memory: bytes moved go with it, and the rate of matrix units with its inverse."""
 

@@ -11,7 +11,9 @@ from itertools import pairwise
 
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, kernel_kind
+from lynxbench.attribute.read.trace import NONE, EventKind
 from lynxbench.model.attribution import Category, StepWork
 from lynxbench.model.interval import Interval
 
@@ -157,6 +159,8 @@ class Fusion:
     longest: int
     attention: int
     """Chains between two products with a softmax among them: attention written out, for which fused kernels exist."""
+    merged: int = 0
+    """Calls fewer than before."""
 
 
 def find_fusion(book: TimeBook) -> Fusion:
@@ -183,7 +187,10 @@ def find_fusion(book: TimeBook) -> Fusion:
         starts = group is not None and _joins([], group)
         chain, before = ([group], before) if starts and group is not None else ([], group)
     low, high = saved
-    return Fusion(Interval(low, (low + high) / 2, high), len(lengths), max(lengths, default=0), attention)
+    saved_ns = Interval(low, (low + high) / 2, high)
+    return Fusion(
+        saved_ns, len(lengths), max(lengths, default=0), attention, sum(lengths) - len(lengths) + 2 * attention
+    )
 
 
 def _attention_ns(
@@ -237,3 +244,26 @@ def _saved_ns(chain: list[OperatorGroup]) -> tuple[float, float]:
     most = took * max(0.0, 1.0 - ends / moved) if moved else 0.0
     least = took * max(0.0, 1.0 - (ends + further) / moved) if moved else 0.0
     return least, most
+
+
+# --- rows picked by a product with ones and zeros ---------------------------------------------------------------------
+
+
+def find_picking(book: TimeBook) -> float:
+    """Nanoseconds a step in work on one-hot rows: what a look-up does without arithmetic."""
+    tiling = book.tiling
+    rows = tiling.trace.rows_named("aten::one_hot".__eq__, EventKind.OPERATOR)
+    numbers = set(tiling.trace.signature[rows].tolist()) - {NONE}
+    made = {_one_hot_elements(tiling.trace.signatures[number]) for number in numbers}
+    sizes = made - {0}
+    took = 0
+    for calls in tiling.calls if sizes else ():
+        if calls.call is not None and any(tensor.elements in sizes for tensor in calls.call.tensors):
+            took += int(calls.took_ns.sum())
+    return took / len(book)
+
+
+def _one_hot_elements(call: OperatorCall) -> int:
+    """Elements of the rows that were made; 0 where the number of classes was left to the data."""
+    classes = [int(text) for text in call.concrete if text.isdigit()]
+    return call.tensors[0].elements * classes[0] if call.tensors and classes else 0

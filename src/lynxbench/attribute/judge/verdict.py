@@ -19,6 +19,7 @@ from lynxbench.attribute.judge.causes import (
     MOST_REMOVABLE,
     NARROWER,
     NO_GAIN,
+    PICKED,
     SLOW_KERNELS,
     SMALL_KERNELS,
     STALLED,
@@ -29,11 +30,14 @@ from lynxbench.attribute.judge.causes import (
     is_close,
     speedup,
 )
+from lynxbench.attribute.judge.fix_left import StepParts, charge_waits, measure_parts
+from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.least_time import (
     Fusion,
     KernelEfficiency,
     WholeStep,
     find_fusion,
+    find_picking,
     measure_efficiency,
     measure_whole_step,
 )
@@ -67,6 +71,8 @@ ELSE_THAN_COPIES = 0.03
 WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 MOSTLY = 0.5
+REPLAYED = 4
+"""The edition of the rules since which a gain is what a fix leaves, with a range from recorded cases."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -92,6 +98,8 @@ class StepFigures:
     whole: WholeStep | None
     contention: Contention | None
     damaged: bool
+    parts: StepParts | None = None
+    """What lies side by side in a step on a device; None elsewhere, and by rules before edition 4."""
 
     @property
     def hardware_floor(self) -> float:
@@ -102,6 +110,22 @@ class StepFigures:
         """The share of a step that a fix of a category would leave behind."""
         left = self.book.residual_ns.get(category, 0.0)
         return left / self.shares.step_ns if self.shares.step_ns else 0.0
+
+    def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
+        """The gain of a step without so much of its kernels' time; the host may then be what it takes."""
+        if self.parts is None:
+            return predict_range(speedup(removed_ns / self.shares.step_ns if self.shares.step_ns else 0.0))
+        return predict_range(self.parts.step_ns / max(self.parts.without_ns(removed_ns, launches), 1.0))
+
+    def range_of(self, cause: Category) -> Interval:
+        """The gain of a step without the cause of a wait."""
+        if self.parts is None:
+            return predict_range(speedup(self.shares.estimate(cause) - self.residual(cause)))
+        gain = predict_range(self.parts.step_ns / max(self.parts.left_ns(cause), 1.0))
+        if cause is Category.LAUNCH:  # at the most, calls that are alike do not need each other and become one
+            merged = self.parts.step_ns / max(self.parts.merged_left_ns, 1.0)
+            gain = dataclasses.replace(gain, high=max(gain.high, merged))
+        return gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +140,8 @@ class VerdictDraft:
     reason: str = ""
     rivals: tuple[tuple[Layer, str], ...] = ()
     """Layers that this run's own conditions point to, beside those that the cause always has."""
+    predicted: bool = False
+    """Whether the gain's range is one of prediction, from recorded cases."""
 
 
 def measure_steps(
@@ -124,17 +150,21 @@ def measure_steps(
     *,
     work: StepWork | None = None,
     contention: Contention | None = None,
+    rules: int = RULES,
 ) -> StepFigures:
     """The shares of a step, how near its kernels came to their ceilings, and what merging passes would save."""
     tiling = book.tiling
     step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
     shares = correct_shares(book, step_ms * 1e6 if step_ms is not None and step_ms > 0 else None)
+    parts = measure_parts(book, shares) if rules >= REPLAYED else None
+    if parts is not None:
+        shares, parts = charge_waits(shares, parts)
     efficiency = measure_efficiency(book.groups)
     misnested = tiling.misnested > MISNESTED_LIMIT * max(1, len(tiling.trace))
     damaged = tiling.trace.damaged or misnested or not (tiling.on_device or book.groups)
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
-    return StepFigures(book, step_ms, shares, efficiency, find_fusion(book), whole, contention, damaged)
+    return StepFigures(book, step_ms, shares, efficiency, find_fusion(book), whole, contention, damaged, parts)
 
 
 def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
@@ -148,8 +178,10 @@ def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
     if unseen is not None:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, unseen.what)
     draft = (_judge_kernels if top in KERNELS else _judge_waits)(figures, top, weak, rules)
+    if rules >= REPLAYED and draft.bound is Bound.SOFTWARE:
+        draft = dataclasses.replace(draft, predicted=True)
     if figures.contention is not None and figures.contention.matters:
-        return _contended(draft, figures.contention)
+        return _contended(draft, figures.contention, rules)
     return draft
 
 
@@ -167,13 +199,16 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
     bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
     stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
     cause = STALLED if stalled else CAUSES[top]
-    gain = gain_of(share, figures.residual(top))
-    if book.tiling.on_device and rules >= 3:  # at the most the host's work hides behind the device's, which is left
-        gain = dataclasses.replace(gain, high=max(gain.high, speedup(1.0 - shares.total(*KERNELS))))
+    if rules >= REPLAYED:
+        gain = figures.range_of(top)
+    else:
+        gain = gain_of(share, figures.residual(top))
+        if book.tiling.on_device and rules >= 3:  # at the most the host's work hides behind the device's, which is left
+            gain = dataclasses.replace(gain, high=max(gain.high, speedup(1.0 - shares.total(*KERNELS))))
     return VerdictDraft(top, bound, cause, weak or bound is Bound.UNDETERMINED, gain)
 
 
-def _contended(draft: VerdictDraft, contention: Contention) -> VerdictDraft:
+def _contended(draft: VerdictDraft, contention: Contention, rules: int) -> VerdictDraft:
     """Threads that wait for a CPU slow every category alike: what leads the shares is then the symptom.
 
     Own threads beyond the CPUs are the workload's doing, and the cause. Other load is a disturbance of the run: it
@@ -183,7 +218,8 @@ def _contended(draft: VerdictDraft, contention: Contention) -> VerdictDraft:
         return dataclasses.replace(draft, weak=True, rivals=((Layer.SYSTEM, contention.why),))
     waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
     cause = dataclasses.replace(STALLED, next_step=contention.fix, why=contention.why)
-    return VerdictDraft(draft.bottleneck, Bound.SOFTWARE, cause, draft.weak, gain_of(waited), contention.why)
+    gain = predict_range(speedup(waited.estimate)) if rules >= REPLAYED else gain_of(waited)
+    return VerdictDraft(draft.bottleneck, Bound.SOFTWARE, cause, draft.weak, gain, contention.why)
 
 
 def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -> VerdictDraft:
@@ -192,12 +228,21 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
     both = shares.total(*KERNELS)
     step_ns = figures.book.usual_ns
     saved = figures.fusion.saved_ns.scaled(1.0 / step_ns if step_ns else 0.0)
-    copied = _copied_share(figures) if rules >= 3 else 0.0
-    if copied >= max(WORTH_COPYING, saved.estimate) and both - copied >= ELSE_THAN_COPIES:
+    copied = _copies(figures)[0] if rules >= 3 else 0.0
+    picked = find_picking(figures.book) / step_ns if rules >= REPLAYED and step_ns else 0.0
+    if picked >= DOMINANT:
+        reason = "a look-up needs no arithmetic"
+        return VerdictDraft(top, Bound.SOFTWARE, PICKED, weak, figures.range_without(picked * step_ns), reason)
+    beside = both - copied >= ELSE_THAN_COPIES
+    if copied >= max(WORTH_COPYING, saved.estimate) and (beside or (rules >= REPLAYED and _reads_copies(figures))):
+        weak = weak or not beside
         gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
+        gain = figures.range_without(copied * step_ns, _copies(figures)[1]) if rules >= REPLAYED else gain
         return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
         gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
+        merged = figures.fusion.merged
+        gain = figures.range_without(saved.estimate * step_ns, merged) if rules >= REPLAYED else gain
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
@@ -217,8 +262,9 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
     if reached >= NEAR_CEILING:
         return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
     if reached <= FAR_BELOW_CEILING:
+        gain = figures.range_without(both * (1.0 - usual) * shares.step_ns) if rules >= REPLAYED else gain
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
-    return _judge_between(figures, top, gain, weak)
+    return _judge_between(figures, top, gain, weak, rules)
 
 
 def _judge_whole(top: Category, whole: WholeStep, weak: bool) -> VerdictDraft:
@@ -238,7 +284,7 @@ def _judge_whole(top: Category, whole: WholeStep, weak: bool) -> VerdictDraft:
     return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, reason)
 
 
-def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bool) -> VerdictDraft:
+def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bool, rules: int) -> VerdictDraft:
     """Kernels neither near their ceilings nor far below: the whole step decides, by what its ceilings account for."""
     shares, floor = figures.shares, figures.hardware_floor
     if floor > 1.0 - MOSTLY_SOFTWARE:
@@ -250,16 +296,24 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     slow = shares.total(*KERNELS) - floor
     if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, reason)
-    gain = gain_of(shares.of[removable], figures.residual(removable))
+    older = gain_of(shares.of[removable], figures.residual(removable))
+    gain = figures.range_of(removable) if rules >= REPLAYED else older
     return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
 
 
-def _copied_share(figures: StepFigures) -> float:
-    """The share of a step in which data was only moved from one place of the device's memory to another."""
+def _copies(figures: StepFigures) -> tuple[float, float]:
+    """The share of a step in which data was only moved from one place of memory to another, and in how many calls."""
     book = figures.book
     copies = [g for g in book.groups if g.kind is OperatorKind.COPY and g.category is Category.MEMORY_BANDWIDTH]
-    moved_ns = sum(group.self_ns for group in copies if is_relocation(group.name))
-    return moved_ns / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+    moved = [group for group in copies if is_relocation(group.name)]
+    share = sum(group.self_ns for group in moved) / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+    return share, sum(group.calls for group in moved) / len(book)
+
+
+def _reads_copies(figures: StepFigures) -> bool:
+    """Whether anything but copies runs in the step: a step that does nothing else may have nothing else to do."""
+    kinds = {group.kind for group in figures.book.groups if group.category in KERNELS}
+    return bool(kinds - {OperatorKind.COPY, OperatorKind.DISPATCH})
 
 
 def _narrower_formats(ceilings: Ceilings, rules: int) -> Iterator[tuple[CategoryCause, str, Precision]]:
@@ -298,4 +352,6 @@ def _gain_of_narrower(figures: StepFigures, wide: str, precision: Precision, rul
     least = sum(g.attainable_ns or 0.0 for g in taken) / wall_ns * slow / fast
     slowest, usual = (max(0.0, share - least / reached) for reached in (FAR_BELOW_CEILING, TYPICAL_EFFICIENCY))
     others = max(0.0, figures.shares.total(*KERNELS) - share)
+    if rules >= REPLAYED:
+        return figures.range_without(usual * book.usual_ns)
     return Interval(speedup(slowest), speedup(usual), max(speedup(usual), 1.0 / (others + least)))

@@ -5,12 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lynxbench.attribute.judge import causes
+from lynxbench.attribute.judge.gain_range import COVERED, RECORDED
 from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.served_limits import ServedFigures
 from lynxbench.attribute.judge.served_requests import PHASES
+from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
+from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
 from lynxbench.model.interval import Interval
@@ -26,6 +30,7 @@ _OF_CAUSE = {
     causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
     causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
     causes.COPIED: ", much of it only to copy what was in memory before",
+    causes.PICKED: ", to pick rows by multiplying with ones and zeros",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
 _OF_ACCOUNT: dict[Category, str] = {
@@ -60,6 +65,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         next_step = "profile again: this trace is damaged or incomplete"
     elif cause is causes.UNFUSED and figures.fusion.attention:
         next_step = "use a fused attention kernel (scaled_dot_product_attention), so that the scores never reach memory"
+    lines = step_evidence(figures, cause if certain else None)
     return Attribution(
         bottleneck=draft.bottleneck,
         bound=draft.bound,
@@ -68,7 +74,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         symptom_layer=cause.symptom if certain else None,
         shares={category: share.estimate for category, share in shares.of.items()},
         gain_if_removed=draft.gain,
-        evidence=step_evidence(figures, cause if certain else None),
+        evidence=(lines[0], *_fix(draft), *lines[1:]),
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
@@ -104,6 +110,15 @@ def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) 
         level = [c.value for c in shares.of if c is not draft.bottleneck and shares.estimate(c) > close]
         text += f" (weak: no category dominates{', level with ' + ' and '.join(level) if level else ''})"
     return f"{_lead(draft.bound)}: {text}"
+
+
+def _fix(draft: VerdictDraft) -> tuple[str, ...]:
+    """What the gain supposes, and what its range is."""
+    if not draft.predicted:
+        return ()
+    gain = draft.gain
+    kept = f"{COVERED:.0%} of gains lie in such a range by {len(RECORDED)} recorded cases"
+    return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {draft.cause.fix}; {kept}",)
 
 
 def _percent(share: Interval) -> str:
@@ -177,6 +192,23 @@ def say_requests(
     sentence = f"{phase} takes {split.share(phase):.0%} of a request{points}: {judgement.reason}"
     evidence = request_evidence(split, moving)
     return _attribution(judgement, owner, sentence, evidence, split.whole_s * 1e3, split.requests)
+
+
+def say_server(
+    figures: ServedFigures,
+    verdict: ServerVerdict,
+    split: RequestSplit | None,
+    moving: Sequence[Correlation] = (),
+    *,
+    owner: Owner,
+) -> Attribution:
+    """The attribution of served requests by what bounds their server; how a request divides is evidence."""
+    phases = () if split is None else request_evidence(split, moving)
+    evidence = (*server_evidence(figures, verdict), *phases)
+    load = figures.load
+    return _attribution(
+        verdict.judgement, owner, server_sentence(verdict), evidence, load.latency_s * 1e3, load.requests
+    )
 
 
 def _attribution(

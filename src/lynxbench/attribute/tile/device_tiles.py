@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind
+from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind, operator_kind
 from lynxbench.attribute.read.trace import NONE, EventKind, Flags, Int64, Trace, distinct
 from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, Tiles, find_lanes, tile_host
 from lynxbench.attribute.tile.steps import Activities, Steps, is_input
@@ -20,6 +20,10 @@ LONG_GAP_NS = 1_000_000
 """A gap between operators is the framework getting to the next one: microseconds, tens of them on slow hosts. One that
 lasts a millisecond is host code other than dispatch, at work or asleep."""
 EVENTS_AT_ONCE = 50_000
+LARGE_BYTES = 1 << 20
+"""A copy of less takes tens of microseconds: no reason to think that the host works on it for long."""
+HOST_WORK = 4
+"""The edition of the rules since which an operator that computes on the host for long is not called dispatch."""
 
 _CALLS = (
     (re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery"), Category.SYNCHRONIZATION),
@@ -33,14 +37,27 @@ _CALLS = (
 _SYNC_OPERATOR = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero"})
 
 
-def tile_device(trace: Trace, windows: Steps, activities: Activities) -> tuple[Stretches, Int64, int]:
-    """The windows' stretches, what causes the idle ones (NONE where the device works), and how many events misnest."""
+@dataclass(frozen=True, slots=True)
+class DeviceTiles:
+    """What a device did in some windows, why it idled, and what the host did meanwhile."""
+
+    stretches: Stretches
+    cause: Int64
+    """Of idle stretches, the number of a category; NONE where the device works."""
+    host_ns: Int64
+    """[windows, categories]: the driving thread's time by what it was in, whether the device idled or not."""
+    misnested: int
+
+
+def tile_device(trace: Trace, windows: Steps, activities: Activities, rules: int) -> DeviceTiles:
+    """The windows' stretches, what causes the idle ones, and the host's own time."""
     busy = _tile_activities(trace, windows, activities)
-    host = _look_at_host(trace, activities, windows.thread)
+    host = _look_at_host(trace, activities, windows.thread, rules)
     parts = [_idle_causes(trace, host, busy, windows, *part) for part in _parts(trace, windows)]
-    columns = [(part.step, part.start_ns, part.end_ns, part.row, cause) for part, cause, _ in parts]
+    columns = [(p.stretches.step, p.stretches.start_ns, p.stretches.end_ns, p.stretches.row, p.cause) for p in parts]
     *stretches, cause = (np.concatenate(column) for column in zip(*columns, strict=True))
-    return Stretches(*stretches), cause, sum(misnested for _, _, misnested in parts)
+    host_ns = np.concatenate([part.host_ns for part in parts])
+    return DeviceTiles(Stretches(*stretches), cause, host_ns, sum(part.misnested for part in parts))
 
 
 def is_collective(name: str) -> bool:
@@ -116,9 +133,13 @@ class _Host:
     activity_ns: Int64
     ready_ns: Int64
     """When each activity had been launched; never where its launch is not known."""
+    fetched: Flags
+    """Activities that brought so much to the host that what it does next may be work on it."""
+    computes: Flags
+    """By name: operators that do work of their own on the host, where they launch nothing."""
 
 
-def _look_at_host(trace: Trace, activities: Activities, thread: int) -> _Host:
+def _look_at_host(trace: Trace, activities: Activities, thread: int, rules: int) -> _Host:
     launch = activities.launched_by
     kinds = (EventKind.ANNOTATION, EventKind.OPERATOR)
     end = trace.start_ns[launch] + trace.dur_ns[launch]
@@ -129,11 +150,21 @@ def _look_at_host(trace: Trace, activities: Activities, thread: int) -> _Host:
         waits=NamedRanges.of(trace, trace.rows_named(_SYNC_OPERATOR.__contains__, *kinds)),
         activity_ns=trace.start_ns[activities.row],
         ready_ns=np.where(launch != NONE, end, np.iinfo(np.int64).max),
+        fetched=_fetches(trace)[trace.name[activities.row]] & (trace.nbytes[activities.row] >= LARGE_BYTES),
+        computes=trace.names_where(lambda name: rules >= HOST_WORK and _is_work(name)),
     )
 
 
 def _call_code(name: str) -> int:
     return CODE[next((category for pattern, category in _CALLS if pattern.search(name)), Category.LAUNCH)]
+
+
+def _fetches(trace: Trace) -> Flags:
+    return trace.names_where(lambda name: name.startswith("Memcpy DtoH"))
+
+
+def _is_work(name: str) -> bool:
+    return operator_kind(name) not in (OperatorKind.DISPATCH, OperatorKind.ALLOCATION, OperatorKind.SYNCHRONIZATION)
 
 
 def _parts(trace: Trace, windows: Steps) -> list[tuple[int, int]]:
@@ -143,17 +174,15 @@ def _parts(trace: Trace, windows: Steps) -> list[tuple[int, int]]:
     return list(pairwise([*edges, len(windows)]))
 
 
-def _idle_causes(
-    trace: Trace, known: _Host, busy: Stretches, windows: Steps, first: int, last: int
-) -> tuple[Stretches, Int64, int]:
+def _idle_causes(trace: Trace, known: _Host, busy: Stretches, windows: Steps, first: int, last: int) -> DeviceTiles:
     """The device's stretches of some windows, idle ones cut where the cause changes, with the causes."""
     low, high = np.searchsorted(busy.step, (first, last))
     mine = Stretches(busy.step[low:high], busy.start_ns[low:high], busy.end_ns[low:high], busy.row[low:high])
     host, misnested = tile_host(trace, windows.part(first, last), known.lanes)
     # The host only matters where the device idles: elsewhere its edges would cut for nothing.
     pieces, _ = mine.cut(mine.row == NONE, host.start_ns)
-    host_row = host.row[np.maximum(np.searchsorted(host.start_ns, pieces.start_ns, side="right") - 1, 0)]
-    cause = _idle_codes(trace, known, pieces, host_row)
+    at = np.maximum(np.searchsorted(host.start_ns, pieces.start_ns, side="right") - 1, 0)
+    cause = _idle_codes(trace, known, pieces, host.row[at], host.dur_ns[at])
     # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
     cause[_queued(known, pieces)] = CODE[Category.LAUNCH]
     if trace.unseen is not None:
@@ -164,11 +193,13 @@ def _idle_causes(
     begins = np.flatnonzero(opens)
     ends = np.concatenate((begins[1:], [len(cause)])) - 1
     joined = Stretches(pieces.step[begins], pieces.start_ns[begins], pieces.end_ns[ends], pieces.row[begins])
-    return joined, cause[begins], misnested
+    host_ns = np.zeros((last - first, len(CODE)), dtype=np.int64)
+    np.add.at(host_ns, (host.step, _idle_codes(trace, known, host, host.row, host.dur_ns)), host.dur_ns)
+    return DeviceTiles(joined, cause[begins], host_ns, misnested)
 
 
-def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64) -> Int64:
-    """What the host does while the device idles."""
+def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64, lasts_ns: Int64) -> Int64:
+    """What the host does in each piece; `lasts_ns`: how long the row that it is in keeps it, there and outside."""
     kind = trace.kind[host]
     runtime = (host != NONE) & (kind == EventKind.RUNTIME)
     code = np.where(runtime, known.code_of_name[trace.name[host]], CODE[Category.LAUNCH])
@@ -179,6 +210,11 @@ def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64) -> I
         long = silent & (length[np.maximum(number, 0)] > LONG_GAP_NS)
         code[long] = CODE[Category.IDLE]
         code[long & _before_first(pieces)] = CODE[Category.INPUT]
+    worked = (host != NONE) & (kind == EventKind.OPERATOR) & (lasts_ns > LONG_GAP_NS) & known.computes[trace.name[host]]
+    if worked.any():  # on a processor, while the device has nothing to do
+        code[worked] = CODE[Category.IDLE]
+        code[worked & _before_first(pieces)] = CODE[Category.INPUT]
+        code[worked & _after_fetch(known, pieces)] = CODE[Category.TRANSFER]
     code[known.waits.hold(pieces.start_ns)] = CODE[Category.SYNCHRONIZATION]
     code[awaited] = CODE[Category.INPUT]
     return code
@@ -190,6 +226,13 @@ def _queued(host: _Host, pieces: Stretches) -> Flags:
     following = np.searchsorted(host.activity_ns, pieces.start_ns, side="left")
     queued: Flags = (following < count) & (host.ready_ns[np.minimum(following, count - 1)] <= pieces.start_ns)
     return queued
+
+
+def _after_fetch(known: _Host, pieces: Stretches) -> Flags:
+    """Pieces before which the last activity brought much to the host: it works on what the device had."""
+    last = np.searchsorted(known.activity_ns, pieces.start_ns, side="right") - 1
+    after: Flags = (last >= 0) & known.fetched[np.maximum(last, 0)]
+    return after
 
 
 def _before_first(pieces: Stretches) -> Flags:

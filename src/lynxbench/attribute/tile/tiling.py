@@ -14,6 +14,7 @@ from lynxbench.attribute.tile.host_tiles import Stretches, tile_host
 from lynxbench.attribute.tile.steps import Steps, find_steps, find_windows, is_input
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
+from lynxbench.model.result import RULES
 
 STALLED_TIMES = 20.0
 """A call that lasts a millisecond and this many times as long as its like did not work throughout: it lost its core."""
@@ -69,30 +70,37 @@ class Tiling:
     """Profiled events per step on the threads that drive it: what the profiler's own cost is proportional to."""
     misnested: int
     on_device: bool
+    host_ns: Int64 | None = None
+    """On a device, [steps, categories]: what the driving thread was in, whether the device idled or not."""
+    waits: Int64 | None = None
+    """On a device, how often the host waited for it in each step."""
 
 
-def tile_trace(trace: Trace) -> Tiling:
+def tile_trace(trace: Trace, rules: int = RULES) -> Tiling:
     """Tile the steps on the accelerator, or on the host where there is none; BadInput where stamps forbid it."""
-    tiling = _tile_device(trace) if trace.has_device_work else _tile_host(trace)
+    tiling = _tile_device(trace, rules) if trace.has_device_work else _tile_host(trace)
     if not tiling.stretches.fill(tiling.steps):
         raise BadInput(f"{trace.source}: the time of its steps cannot be tiled; its stamps are damaged")
     return tiling
 
 
-def _tile_device(trace: Trace) -> Tiling:
+def _tile_device(trace: Trace, rules: int) -> Tiling:
     windows, activities = find_windows(trace)
-    stretches, cause, misnested = tile_device(trace, windows, activities)
+    tiles = tile_device(trace, windows, activities, rules)
+    stretches = tiles.stretches
     _, _, gaps = stretches.runs(stretches.row == NONE)
     return Tiling(
         trace=trace,
         steps=windows,
         stretches=stretches,
-        cause=cause,
+        cause=tiles.cause,
         calls=_alike_calls(trace, stretches, on_device=True),
         gaps=HostGaps(len(gaps), int(gaps.sum()), float(np.median(gaps)) if len(gaps) else 0.0),
         events=_events(trace, windows, trace.rows_of(*HOST_KINDS)),
-        misnested=misnested,
+        misnested=tiles.misnested,
         on_device=True,
+        host_ns=tiles.host_ns,
+        waits=_events(trace, windows, trace.rows_named(lambda name: "Synchronize" in name, EventKind.RUNTIME)),
     )
 
 

@@ -52,21 +52,47 @@ def measure_ceilings(precision: Precision, device: torch.device, share: float = 
         return on_device if device.type != "cuda" else (*on_device, *_links(device), _launches(device))
 
 
-def measure_used_ceilings(precision: Precision, used: Iterable[str], device: torch.device) -> tuple[Ceiling, ...]:
-    """Ceilings for somebody else's step: at its contract's precision, and in every format that its products took."""
+def measure_used_ceilings(
+    precision: Precision, used: Iterable[str], device: torch.device, known: tuple[Ceiling, ...] = ()
+) -> tuple[Ceiling, ...]:
+    """Ceilings for somebody else's step: at its contract's precision, and in every format that its products took.
+
+    Known ones of an earlier run stand where the contract's product and the streams, tried again, still reach theirs.
+    """
     formats = {FORMAT_OF[word] for word in used if word in FORMAT_OF}
-    wanted = {precision} | {known for known in formats if known is not None}
+    wanted = {precision} | {each for each in formats if each is not None}
     if Precision.FP32 in wanted and supports(device, Precision.TF32):
         wanted.add(Precision.TF32)
-    products: list[Ceiling] = []
     with torch.inference_mode():
+        held = _still_held(known, precision, device)
+        products: list[Ceiling] = []
         for each in sorted(wanted):
-            with contextlib.suppress(CannotRun), _float32_products(each):
-                products.append(_product(each, device, 1.0))
+            with contextlib.suppress(CannotRun):
+                products.append(held.get(("matmul", each)) or _product_as(each, device, 1.0))
         if None in formats:
-            products.append(_wide_product(device))
+            products.append(held.get(("matmul", None)) or _wide_product(device))
+        if held:
+            return (*products, *(ceiling for ceiling in held.values() if ceiling.name != "matmul"))
         beside = (*_links(device), _launches(device)) if device.type == "cuda" else ()
         return (*products, *_streams(device, 1.0), *beside)
+
+
+def _still_held(
+    known: tuple[Ceiling, ...], precision: Precision, device: torch.device
+) -> dict[tuple[str, Precision | None], Ceiling]:
+    """The known ceilings by name and precision; none of them where one that was tried again did not hold."""
+    earlier = {(ceiling.name, ceiling.precision): ceiling for ceiling in known}
+    if not earlier:
+        return {}
+    tried = (_product_as(precision, device, RECHECK_SHARE), *_streams(device, RECHECK_SHARE))
+    checked = [_checked(earlier.get((now.name, now.precision)), now) for now in tried]
+    held = [ceiling for ceiling in checked if ceiling is not None]
+    return earlier | {(one.name, one.precision): one for one in held} if len(held) == len(tried) else {}
+
+
+def _product_as(precision: Precision, device: torch.device, share: float) -> Ceiling:
+    with _float32_products(precision):
+        return _product(precision, device, share)
 
 
 @contextlib.contextmanager

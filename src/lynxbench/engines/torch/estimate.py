@@ -23,7 +23,9 @@ from lynxbench.model.workload import Task, Workload
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import ModelFamily
 
-TENSOR_CORE_FORMATS = (Precision.TF32, Precision.FP8, Precision.MXFP8, Precision.NVFP4)
+TENSOR_CORE_FORMATS = (
+    *(Precision.TF32, Precision.FP8, Precision.FP8_BLOCK, Precision.MXFP8, Precision.NVFP4, Precision.MXFP4),
+)
 """Formats that nothing but matrix units takes."""
 LEAST_STEPS = 12
 """Fewer iterations of a process say nothing about a steady state, however long each one takes."""

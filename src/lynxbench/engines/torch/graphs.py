@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,29 +23,41 @@ class Compilation:
     mode: str | None = None
     options: Mapping[str, bool | int] = field(default_factory=dict)
     recorded: bool = False
+    backend: str = "inductor"
 
     def __call__(self, model: Any, *, dynamic: bool | None = None) -> Any:
         """The model compiled so."""
-        return torch.compile(model, mode=self.mode, options=dict(self.options) or None, dynamic=dynamic)
+        options = dict(self.options) or None
+        return torch.compile(model, mode=self.mode, options=options, dynamic=dynamic, backend=self.backend)
 
 
 TUNED = {"coordinate_descent_tuning": True, "realize_opcount_threshold": 0, "realize_reads_threshold": 0}
 """Products of one row become kernels of the compiler's own, which are tuned one by one. What such a product reads is
 written to memory first: worked out anew for every row of a weight, a norm or a gate costs more than the weight."""
+TENSORRT = "torch_tensorrt"
+"""The package, and the compiler that it registers."""
 COMPILATIONS: dict[Graph, Compilation] = {
     Graph.COMPILE: Compilation("default"),
     Graph.COMPILE_REDUCE_OVERHEAD: Compilation("reduce-overhead"),
     Graph.COMPILE_MAX_AUTOTUNE: Compilation("max-autotune"),
     Graph.COMPILE_CUDA_GRAPH: Compilation("default", recorded=True),
     Graph.COMPILE_TUNED_CUDA_GRAPH: Compilation(options=TUNED, recorded=True),
+    Graph.TENSORRT: Compilation(backend=TENSORRT),
 }
 COMPILERS = ("g++", "c++", "clang++")
 WARM_UPS = 3
 """Calls before the recording: libraries choose their kernels and allocate their workspaces in the first ones."""
 
 
-def check_compiler(device: torch.device) -> None:
+def check_compiler(device: torch.device, backend: str = "inductor") -> None:
     """CannotRun where torch.compile would fail for want of a compiler, long after it was started."""
+    if backend == TENSORRT:
+        if device.type != "cuda":
+            raise CannotRun(f"engine.graph: tensorrt needs a CUDA device, not {device}; use compile or eager")
+        if find_spec(TENSORRT) is None:
+            raise CannotRun("engine.graph: tensorrt needs Torch-TensorRT: pip install torch-tensorrt, or use compile")
+        import_module(TENSORRT)  # registers itself
+        return
     named = os.environ.get("CXX")
     if not any(shutil.which(name) for name in ((named,) if named else COMPILERS)):
         wanted = f"CXX={named}" if named else "g++ or clang++"

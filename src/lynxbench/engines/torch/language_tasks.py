@@ -9,9 +9,11 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.graphs import WARM_UPS, Compilation, Replay
+from lynxbench.engines.torch.narrow_cache import narrow_static_cache
 from lynxbench.engines.torch.task_work import Batch, Feed, Loaded, TaskWork
 from lynxbench.engines.torch.torch_inputs import held_out_tokens, prompt_tokens
 from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.contract import KvCache
 from lynxbench.model.samples import Outputs
 from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import OUTPUT_STREAM, AnyLength, longest, sample_length
@@ -67,7 +69,13 @@ class LanguageTask(TaskWork):
         return self._caches.DynamicCache(config=self._loaded.model.config)
 
     def _static_cache(self, positions: int) -> Any:
-        return self._caches.StaticCache(config=self._loaded.model.config, max_cache_len=positions)
+        config = self._loaded.model.config
+        if self._loaded.kv_cache is KvCache.FP8:
+            return narrow_static_cache(config, positions)
+        return self._caches.StaticCache(config=config, max_cache_len=positions)
+
+    def _kept_in(self) -> str:
+        return ", e4m3 without a scale" if self._loaded.kv_cache is KvCache.FP8 else ""
 
     def outputs(self) -> Outputs:
         """Next-token scores on the held-out text, and the tokens that really followed."""
@@ -179,7 +187,7 @@ class Generate(LanguageTask):
             if self._loaded.clock is None
             else "tokens stay on the device, which stamps each",
             "application.decoding": "greedy, end of text ignored",
-            "runtime.kv_cache": f"static, {self._positions} positions" if fixed else "dynamic",
+            "runtime.kv_cache": f"static, {self._positions} positions{self._kept_in()}" if fixed else "dynamic",
             "runtime.graph_scope": "decode step (prefill eager)" if fixed else "none",
         }
 
@@ -295,5 +303,5 @@ class Decode(LanguageTask):
             "demand.lengths": f"contexts of {self._context} tokens and up to {REWOUND_AFTER} more, then back",
             "serving.batching": f"static, {self._loaded.workload.batch} rows, no padding",
             "application.decoding": "greedy, each token fed back on the device",
-            "runtime.kv_cache": f"static, {self._capacity} positions",
+            "runtime.kv_cache": f"static, {self._capacity} positions{self._kept_in()}",
         }

@@ -146,11 +146,13 @@ def prepare(model: Any, precision: Precision, device: torch.device) -> Prepared:
     others = f"embeddings, norms and attention products in {str(dtype).removeprefix('torch.')}"
     stored = recipe.words.format(group=torchao_layers.GROUP)
     words = f"{stored}; {others}" + (f"; left as they were: {', '.join(left)}" if left else "")
+    by_own_kernel = device.type == "cuda" and torchao_layers.has_one_row_kernel()
     toolchain = recipe.toolchain.format(
         engine=torch.backends.quantized.engine,
         rows=linear.PACKED_ROWS,
         few=torchao_layers.FEW_ROWS,
         torchao=torchao_layers.torchao_version(),
+        one_row="; a single row by the engine's own Triton kernel" if by_own_kernel else "",
     )
     return Prepared(dtype, words, toolchain, products, quantised, total, recipe.bits)
 

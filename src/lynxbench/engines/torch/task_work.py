@@ -14,6 +14,7 @@ from lynxbench.engines.torch.events import EventClock
 from lynxbench.engines.torch.graphs import Compilation, Replay
 from lynxbench.engines.torch.model_loading import Source
 from lynxbench.engines.torch.number_formats import Prepared
+from lynxbench.model.contract import KvCache
 from lynxbench.model.interventions import Change
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
@@ -45,6 +46,8 @@ class Loaded:
     """Where the device times the steps."""
     merged: bool = False
     """Whether products of one input were made one product."""
+    kv_cache: KvCache = KvCache.COMPUTED
+    """What keys and values are kept in."""
 
     @property
     def vocabulary(self) -> int:

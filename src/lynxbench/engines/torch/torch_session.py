@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from pydantic import JsonValue
 
+from lynxbench.engines.torch.answering import ModelAnswerer
 from lynxbench.engines.torch.ceilings import measure_ceilings, recheck_ceilings
 from lynxbench.engines.torch.classify import Classify
 from lynxbench.engines.torch.device import choose_device, device_facts, memory_peak_bytes, release_memory
@@ -40,7 +41,7 @@ from lynxbench.engines.torch.torch_inputs import read_tokenizer
 from lynxbench.engines.torch.train import Train
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Graph, Timing, TorchEngine
+from lynxbench.model.contract import Graph, KvCache, Timing, TorchEngine
 from lynxbench.model.interventions import Change
 from lynxbench.model.job import ExecutedAs, Job
 from lynxbench.model.precision import Native, Precision
@@ -69,6 +70,7 @@ def open_session(job: Job) -> TorchSession:
     assert isinstance(engine, TorchEngine)
     if workload.task not in TASKS:
         raise BadInput(f"workload.task: the torch engine cannot do {workload.task}")
+    _check_cache(engine, workload.task)
     torch.set_num_threads(job.threads)
     device = choose_device(engine.device)
     source = find_source(workload)
@@ -97,10 +99,19 @@ def open_session(job: Job) -> TorchSession:
         reload=load,
         clock=open_clock(device) if engine.timing is Timing.DEVICE else None,
         merged=merged > 0,
+        kv_cache=engine.kv_cache,
     )
     with refusing(engine.attention):
         work = TASKS[workload.task](loaded)
     return TorchSession(loaded, work, engine, job.change)
+
+
+def _check_cache(engine: TorchEngine, task: Task) -> None:
+    """Only what is kept over several tokens at a fixed size can be kept in another format."""
+    fixed = task is Task.DECODE or (task is Task.GENERATE and engine.graph is not Graph.EAGER)
+    if engine.kv_cache is not KvCache.COMPUTED and not fixed:
+        where = "task decode, or generate with a graph that is compiled or recorded"
+        raise BadInput(f"engine.kv_cache: {engine.kv_cache} needs a cache of fixed size: {where}")
 
 
 class TorchSession:
@@ -129,7 +140,7 @@ class TorchSession:
         elif graph is Graph.CUDA_GRAPH:
             self._replay()
         elif compilation is not None:
-            check_compiler(self._loaded.device)
+            check_compiler(self._loaded.device, compilation.backend)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the compiler warns about its own parts
                 self._work.compile(compilation)
@@ -240,6 +251,10 @@ class TorchSession:
         if share is None:
             return Native.UNKNOWN, f"{how}, whose names do not tell"
         return (Native.NATIVE, how) if share > NAME_HOLDS else (Native.EMULATED, f"{how}; most of the time is others'")
+
+    def answerer(self) -> ModelAnswerer:
+        """The model as one that is asked labelled prompts."""
+        return ModelAnswerer(self._loaded)
 
     def outputs(self) -> Outputs | None:
         """Answers on fixed inputs, outside the timed window."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -28,6 +29,11 @@ def torchao_version() -> str | None:
         return metadata.version("torchao")
     except metadata.PackageNotFoundError:
         return None
+
+
+def has_one_row_kernel() -> bool:
+    """Whether a single row goes through the kernel of one_row.py on a CUDA device."""
+    return find_spec("triton") is not None
 
 
 class TorchaoLinear(QuantisedLinear, ABC):
@@ -57,7 +63,27 @@ class TorchaoLinear(QuantisedLinear, ABC):
         return y
 
 
-class TorchaoInt8Weights(TorchaoLinear):
+class TorchaoRowScaled(TorchaoLinear):
+    """Eight-bit weights, a scale per output channel; a single row has a kernel of its own."""
+
+    def __init__(self, source: Any, dtype: torch.dtype) -> None:
+        super().__init__(source, dtype)
+        self.register_buffer("stored", self.weight.qdata)
+        self.register_buffer("scales", self.weight.scale.reshape(-1))
+        self.has_kernel = source.weight.is_cuda and has_one_row_kernel()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x · Wᵀ + b."""
+        if not self.has_kernel or x.shape.numel() != x.shape[-1]:
+            return super().forward(x)
+        from lynxbench.engines.torch.one_row import multiply_one_row
+
+        y: torch.Tensor = multiply_one_row(x.reshape(1, -1), self.stored, self.scales)
+        y = y.reshape(*x.shape[:-1], -1)
+        return y if self.bias is None else y + self.bias
+
+
+class TorchaoInt8Weights(TorchaoRowScaled):
     """int8 weights, a scale per output channel."""
 
     def config(self, quantization: Any) -> Any:
@@ -65,7 +91,7 @@ class TorchaoInt8Weights(TorchaoLinear):
         return quantization.Int8WeightOnlyConfig(version=2, set_inductor_config=False)
 
 
-class TorchaoFp8Weights(TorchaoLinear):
+class TorchaoFp8Weights(TorchaoRowScaled):
     """e4m3 weights, a scale per output channel."""
 
     def config(self, quantization: Any) -> Any:

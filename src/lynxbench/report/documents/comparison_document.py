@@ -12,6 +12,7 @@ from lynxbench.model.comparison import (
 )
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, chip, code, said
+from lynxbench.report.documents.accuracy_facts import answer_facts
 
 MOST_FIELDS = 40
 SHOWN_FIELDS = 6
@@ -32,7 +33,11 @@ def compose_comparison(comparison: Comparison) -> doc.Report:
     rules = doc.Section("rules", "Comparability", rules_blocks(comparison), "A pair that breaks a rule gets no ratio.")
     lead = "The strongest suspect first, each with its owner."
     layers = doc.Section("layers", "Layers that differ", (layers_block(comparison),), lead)
-    return doc.Report("Comparison", (comparison_verdict(comparison), effects, rules, layers))
+    answers = None
+    if comparison.answers is not None:
+        lead_answers = "B's answers to the same prompts against A's: it says nothing of speed."
+        answers = doc.Section("answers", "Answers", (doc.Facts(answer_facts(comparison.answers)),), lead_answers)
+    return doc.Report("Comparison", (comparison_verdict(comparison), answers, effects, rules, layers))
 
 
 def _side(side: Side) -> Inline:

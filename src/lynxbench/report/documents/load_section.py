@@ -7,7 +7,9 @@ from lynxbench.model.load_figures import LoadFigures, SaturationRecord
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Span, Tone, said
+from lynxbench.report.documents.asked_facts_text import asked_facts, expected_text
 from lynxbench.report.documents.measured_charts import curve_chart
+from lynxbench.report.documents.mlperf_facts import mlperf_facts
 from lynxbench.report.svg.load_curve_plot import draw_curve
 from lynxbench.report.words import NBSP, clean
 
@@ -18,6 +20,13 @@ TOKENS_FROM = {
     "unknown": "unknown: no usage and no tokenizer; events are not tokens",
     "none": "none to count in this task",
 }
+
+
+LATENCIES = (
+    ("First token", SloMetric.TIME_TO_FIRST_TOKEN),
+    ("First answer token", SloMetric.TIME_TO_FIRST_ANSWER),
+    ("Latency", SloMetric.LATENCY),
+)
 
 
 def load_section(result: Result) -> doc.Section | None:
@@ -44,24 +53,27 @@ def _folded(title: str, table: doc.Table) -> doc.Group | None:
 
 def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> list[Fact]:
     """Everything about the load beside the figures; of a void run only what was sent and how the client fared."""
-    accounted = load.accounting.offered == load.accounting.ok
+    accounted = load.accounting.failures == 0
     facts: list[Fact] = [("Load", Span(accounting_text(load), Tone.PLAIN if accounted else Tone.WARN))]
     if findings.is_shown(figures, result):
         facts += _figures(figures, load)
+        facts += mlperf_facts(load.mlperf) if load.mlperf is not None else []
     if (search := load.saturation) is not None and not findings.is_void(result):
         sure = search.confirmed and search.passed_per_s is not None
         facts.append(("Saturation", Span(saturation_text(search, load), Tone.GOOD if sure else Tone.WARN)))
         facts.append(("Saturated", said(search.saturated)))
     tokens = Span(_tokens_text(load), Tone.WARN if load.tokens.source == "unknown" else Tone.PLAIN)
-    return [*facts, ("Tokens", tokens), ("Cache", _cache_text(load)), ("Instrument", _instrument(load))]
+    asked = asked_facts(load) if not findings.is_void(result) else []
+    return [*facts, ("Tokens", tokens), ("Cache", _cache_text(load)), *asked, ("Instrument", _instrument(load))]
 
 
 def accounting_text(load: LoadFigures) -> str:
     """`1204 offered = 1190 ok + 14 failed (http error 9, reset 5)`."""
     counted = load.accounting
-    failed = counted.offered - counted.ok
+    failed = counted.failures
     kinds = ", ".join(f"{kind.replace('_', ' ')} {words.number(many, 0)}" for kind, many in counted.failed.items())
     text = f"{words.number(counted.offered, 0)} offered = {words.number(counted.ok, 0)} ok"
+    text += f" + {words.number(counted.cancelled, 0)} cancelled by the client" if counted.cancelled else ""
     text += f" + {words.number(failed, 0)} failed ({kinds})" if failed else " + 0 failed"
     return text + (f"; {words.count(counted.retries, 'retry', 'retries')}" if counted.retries else "")
 
@@ -79,7 +91,7 @@ def _figures(figures: PrecisionResult, load: LoadFigures) -> list[Fact]:
         facts.append(("Requests", f"{text}; {clean(load.load)}; {at}"))
     if load.goodput_per_s is not None:
         facts.append(("Goodput", f"{words.figure_text(load.goodput_per_s)} within {budget_text(load)}"))
-    for label, metric in (("First token", SloMetric.TIME_TO_FIRST_TOKEN), ("Latency", SloMetric.LATENCY)):
+    for label, metric in LATENCIES:
         pair = [findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)]
         if pair[0] is not None:
             facts.append((label, f"p50 / p99 {findings.pair_text(*pair)} from the scheduled arrival"))
@@ -114,6 +126,8 @@ def _tokens_text(load: LoadFigures) -> str:
     parts = [TOKENS_FROM[tokens.source]]
     if tokens.input_mean is not None or tokens.output_mean is not None:
         parts.append(f"{words.digits(tokens.input_mean)} in / {words.digits(tokens.output_mean)} out on average")
+    if tokens.reasoning_mean is not None:
+        parts.append(f"{words.digits(tokens.reasoning_mean)} of them before the answer itself")
     if tokens.shorter_share:
         parts.append(f"{words.percent(tokens.shorter_share)} of answers shorter than asked")
     if tokens.coalesced_share:
@@ -129,7 +143,9 @@ def _cache_text(load: LoadFigures) -> str:
     if cache.cached_share is not None:
         share = f"{words.percent(cache.cached_share)} of input tokens came from it"
     counters = ", ".join(f"{clean(name)} +{words.digits(value)}" for name, value in cache.counters.items())
-    return f"{cache.regime} ({prompts}); {share}" + (f"; {counters}" if counters else "")
+    expected = f"; {expected_text(cache)}" if cache.expected is not None else ""
+    reset = f"; {clean(cache.reset)}" if cache.reset else ""
+    return f"{cache.regime} ({prompts}); {share}{expected}{reset}" + (f"; {counters}" if counters else "")
 
 
 def _instrument(load: LoadFigures) -> Span:

@@ -12,6 +12,7 @@ from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Inline, Span, Style, Tone, code, said, strong
+from lynxbench.report.documents.accuracy_facts import answer_facts, is_of_server
 from lynxbench.report.documents.attribution_blocks import evidence_points, operators_table, shares_plot
 from lynxbench.report.documents.endurance_section import endurance_section
 from lynxbench.report.documents.load_section import load_section
@@ -85,6 +86,7 @@ def _figures(result: Result) -> doc.Section:
         cards,
         precisions_table(result),
         takes_table(result),
+        *answers_blocks(result),
         _holds(result),
         peak_plot(result),
         _fidelity(result),
@@ -172,6 +174,12 @@ def takes_table(result: Result) -> doc.Table:
     )
 
 
+def answers_blocks(result: Result) -> list[doc.Facts]:
+    """What a server's answers are worth, where it was asked for them."""
+    known = [figures.accuracy for figures in findings.shown(result) if figures.accuracy is not None]
+    return [doc.Facts(answer_facts(accuracy), "Answers") for accuracy in known if is_of_server(accuracy)]
+
+
 def _whose_energy(figures: PrecisionResult) -> str:
     """Which devices the energy is of, and what the package and other devices drew beside them."""
     beside = figures.energy_beside
@@ -210,7 +218,8 @@ def _holds(result: Result) -> doc.Facts:
 
 
 def _fidelity(result: Result) -> doc.Group | None:
-    measured = [(figures, figures.accuracy) for figures in findings.shown(result) if figures.accuracy is not None]
+    known = [(figures, figures.accuracy) for figures in findings.shown(result) if figures.accuracy is not None]
+    measured = [(figures, accuracy) for figures, accuracy in known if not is_of_server(accuracy)]
     names = sorted({name for _, accuracy in measured for name in accuracy.metrics})
     rows = [
         (

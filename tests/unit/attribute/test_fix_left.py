@@ -1,0 +1,128 @@
+"""What a fix leaves of a step on a device, on traces written by hand whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.precision import Precision
+
+Write = Callable[..., Path]
+Make = Callable[..., dict[str, Any]]
+LAYERS = 40
+
+
+@pytest.fixture
+def attribute(write_trace: Write, ceilings: tuple[Ceiling, ...]) -> Callable[..., Attribution]:
+    def judged(events: list[dict[str, Any]], step_ms: float, rules: int = 4) -> Attribution:
+        return attribute_trace(
+            write_trace(events),
+            ceilings=ceilings,
+            precision=Precision.FP32,
+            unprofiled_step_ms=step_ms,
+            owner=DEFAULT_OWNERS.__getitem__,
+            rules=rules,
+        )
+
+    return judged
+
+
+def awaited_layers(make_event: Make, each_us: float, kernel_us: float, *, wait: bool) -> list[dict[str, Any]]:
+    """Steps of layers that are dispatched in 10 µs each; with `wait`, the host waits for every one of them."""
+    events, number = [], 0
+    for step in range(5):
+        at = step * (LAYERS * each_us + 30.0)
+        events.append(make_event(f"step#{step}", at, LAYERS * each_us + 25.0, cat="user_annotation"))
+        device = at
+        for layer in range(LAYERS):
+            begin, number = at + layer * each_us, number + 1
+            device = max(device, begin + 10.0)
+            events += [
+                make_event("aten::relu", begin, 10.0),
+                make_event("cudaLaunchKernel", begin + 5, 4.0, cat="cuda_runtime", correlation=number),
+                make_event("elementwise", device, kernel_us, cat="kernel", tid=7, stream=7, correlation=number),
+            ]
+            device += kernel_us
+            if wait:
+                events.append(make_event("cudaStreamSynchronize", begin + 10, each_us - 10, cat="cuda_runtime"))
+        events.append(make_event("cudaDeviceSynchronize", at + LAYERS * each_us, 20.0, cat="cuda_runtime"))
+    return events
+
+
+def test_dispatch_that_shows_only_behind_waits_is_theirs(
+    make_event: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """Each layer: 10 µs of dispatch, 12 of kernel, 8 until the host goes on. Unawaited, only kernels are left."""
+    events = awaited_layers(make_event, 30.0, 12.0, wait=True)
+    said = attribute(events, LAYERS * 30e-3)
+    assert (said.bottleneck, said.bound, said.layer) == (
+        Category.SYNCHRONIZATION,
+        Bound.SOFTWARE,
+        Layer.APPLICATION,
+    )
+    assert said.gain_if_removed.estimate == pytest.approx(30 / 12, rel=0.1)
+    assert any("supposes: nothing read back inside the step" in line for line in said.evidence)
+    earlier = attribute(events, LAYERS * 30e-3, rules=3)
+    assert earlier.shares[Category.LAUNCH] > said.shares[Category.LAUNCH]
+    assert not any("supposes" in line for line in earlier.evidence), "earlier editions say what they said"
+
+
+def test_dispatch_that_nothing_holds_up_stays_dispatch(make_event: Make, attribute: Callable[..., Attribution]) -> None:
+    """The same layers unawaited, with kernels of 2 µs: the host is the slower of the two, and no wait explains it."""
+    said = attribute(awaited_layers(make_event, 10.0, 2.0, wait=False), LAYERS * 10e-3)
+    assert said.bottleneck is Category.LAUNCH
+    left_ms = LAYERS * (2.0 + 1.0) / 1e3
+    assert said.gain_if_removed.estimate == pytest.approx(LAYERS * 10e-3 / left_ms, rel=0.2)
+
+
+def fetched_step(make_event: Make, step: int, copied: int, name: str) -> list[dict[str, Any]]:
+    """A kernel, a copy of its result to the host, and 40 ms of an operator on a processor."""
+    at = step * 50_000.0
+    return [
+        make_event(f"step#{step}", at, 49_950.0, cat="user_annotation"),
+        make_event("cudaLaunchKernel", at + 2, 4.0, cat="cuda_runtime", correlation=2 * step),
+        make_event("elementwise", at + 10, 5_000.0, cat="kernel", tid=7, stream=7, correlation=2 * step),
+        make_event("cudaMemcpyAsync", at + 10, 10_000.0, cat="cuda_runtime", correlation=2 * step + 1),
+        make_event(
+            "Memcpy DtoH (Device -> Pageable)",
+            at + 5_010,
+            5_000.0,
+            cat="gpu_memcpy",
+            tid=7,
+            stream=7,
+            correlation=2 * step + 1,
+            bytes=copied,
+        ),
+        make_event(name, at + 10_020, 39_900.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("copied", "name", "category"),
+    [
+        pytest.param(1 << 28, "aten::argmax", Category.TRANSFER, id="work on what was fetched"),
+        pytest.param(4, "aten::normal_", Category.INPUT, id="work on the next step's input"),
+        pytest.param(1 << 28, "aten::view", Category.LAUNCH, id="no work: its time is the framework's"),
+    ],
+)
+def test_an_operator_at_work_on_the_host_is_not_dispatch(
+    make_event: Make, attribute: Callable[..., Attribution], copied: int, name: str, category: Category
+) -> None:
+    events = [event for step in range(5) for event in fetched_step(make_event, step, copied, name)]
+    said = attribute(events, 50.0)
+    assert said.shares[category] >= 0.79
+    assert attribute(events, 50.0, rules=3).shares[Category.LAUNCH] >= 0.79
+
+
+def test_what_the_host_did_with_fetched_data_goes_with_the_copy(
+    make_event: Make, attribute: Callable[..., Attribution]
+) -> None:
+    said = attribute([e for step in range(5) for e in fetched_step(make_event, step, 1 << 28, "aten::argmax")], 50.0)
+    assert (said.bottleneck, said.layer) == (Category.TRANSFER, Layer.APPLICATION)
+    assert said.gain_if_removed.low <= 50.0 / 5.0 <= said.gain_if_removed.high, "the kernel alone is left"

@@ -1,0 +1,54 @@
+"""The range of a gain: it holds the promised share of cases like those it was calibrated on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lynxbench.attribute.judge.gain_range import ERRORS, RECORDED, calibrate, error_of, predict_range
+
+
+@pytest.mark.parametrize("cases", [19, 39, 99])
+def test_nine_in_ten_of_the_next_cases_lie_between_calibrated_errors(cases: int) -> None:
+    """Heavy-tailed and skewed errors: the promise is about ranks, not about a shape."""
+    draws = np.random.default_rng(17)
+    held = []
+    for _ in range(400):
+        errors = draws.standard_t(3, cases + 20) + draws.exponential(1.0, cases + 20)
+        low, high = calibrate(errors[:cases].tolist())
+        held.append(np.mean((errors[cases:] >= low) & (errors[cases:] <= high)))
+    assert np.mean(held) == pytest.approx(0.9, abs=0.03) if cases > 19 else np.mean(held) >= 0.87
+
+
+def test_few_cases_give_the_outermost_errors() -> None:
+    assert calibrate([0.3, -0.2, 0.1]) == (-0.2, 0.3)
+
+
+@given(st.floats(1.0, 1e4))
+def test_a_range_holds_its_estimate_and_is_never_a_loss(gain: float) -> None:
+    found = predict_range(gain)
+    assert 1.0 <= found.low <= found.estimate <= found.high
+    assert found.estimate == pytest.approx(gain)
+
+
+@given(st.floats(1.05, 1e3), st.floats(1.05, 1e3))
+def test_the_range_widens_with_what_is_removed(one: float, other: float) -> None:
+    small, large = (predict_range(gain) for gain in sorted((one, other)))
+    assert small.high / small.estimate <= large.high / large.estimate + 1e-9
+
+
+def test_an_error_is_read_back_from_the_scale_it_is_counted_in() -> None:
+    assert error_of(4.0, 4.0) == 0.0
+    assert 4.0 * math.exp(error_of(4.0, 6.0) * 0.75) == pytest.approx(6.0)
+    assert abs(error_of(1.01, 1.02)) < abs(math.log(1.02 / 1.01)) / 0.01, "two timings differ however little is removed"
+
+
+def test_the_recorded_cases_lie_in_their_own_ranges() -> None:
+    low, high = ERRORS
+    held = [low <= error_of(case["estimated"], case["true"]) <= high for case in RECORDED.values()]
+    assert len(RECORDED) >= 19, "fewer cases carry no range of nine in ten"
+    assert np.mean(held) >= 0.9

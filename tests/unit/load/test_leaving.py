@@ -1,0 +1,79 @@
+"""Requests that the client gives up: as many as asked, counted by both sides alike, and no failure of the server."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lynxbench.engines.openai import OpenAiLanguage, build_probe
+from lynxbench.load.driver import run_probe
+from lynxbench.load.ground_truth import Behaviour, ServedOutcome
+from lynxbench.load.leaving import ROUND, leaving_rule
+from lynxbench.load.load_record import RequestEnd, requests_of
+from lynxbench.load.load_summary import account
+from lynxbench.load.plan import LoadPlan, OpenLoop, parse_target
+from lynxbench.load.response_reading import PlainRotation
+from lynxbench.load.truth_process import running_server
+from lynxbench.measure.served_load import request_latency_ms
+from lynxbench.model.asked_work import Cancelling
+from lynxbench.model.contract import SloMetric
+
+MS = 1_000_000
+
+
+def rule(**keys):
+    return leaving_rule(Cancelling.model_validate(keys), seed=3)
+
+
+def probe(url: str, leaving, requests: int = 200):
+    plan = LoadPlan(
+        target=parse_target(url),
+        script=PlainRotation((build_probe(url, 10),)),
+        language=OpenAiLanguage(),
+        load=OpenLoop(np.arange(requests) * 5 * MS),
+        duration_s=5,
+        leaving=leaving,
+    )
+    return run_probe(plan)
+
+
+def test_the_share_is_met_exactly_in_a_round_and_drawn_by_the_seed():
+    some = rule(share="10 %", after_events=3)
+    assert sum(some.is_left(number, 0) for number in range(ROUND)) == round(0.1 * ROUND)
+    again = leaving_rule(Cancelling.model_validate({"share": "10 %", "after": "1 s"}), seed=4)
+    assert [again.is_left(n, 0) for n in range(ROUND)] != [some.is_left(n, 0) for n in range(ROUND)]
+    assert leaving_rule(None, 0) is None
+
+
+def test_after_some_output_both_sides_count_the_same():
+    with running_server(Behaviour(ttft_ms=5, itl_ms=3)) as server:
+        record = probe(server.url, rule(share="25 %", after_events=4))
+        truth = server.stop()
+    counted = account(record)
+    left = record.kind == RequestEnd.CANCELLED
+    some = rule(share="25 %", after_events=4)
+    assert left.tolist() == [some.is_left(int(number), 0) for number in record.number]
+    assert counted.cancelled == left.sum() == truth.count(ServedOutcome.CLIENT_CLOSED) > 0
+    assert counted.offered == counted.ok + counted.cancelled == 200
+    assert (counted.failed, counted.failures) == ({}, 0)
+    assert (record.events[left] >= 4).all()
+    assert (record.events[~left] == 10).all()
+    latency = request_latency_ms(requests_of(record), SloMetric.LATENCY)
+    first = request_latency_ms(requests_of(record), SloMetric.TIME_TO_FIRST_TOKEN)
+    assert np.isnan(latency[left]).all()
+    assert np.isfinite(latency[~left]).all()
+    assert (first[left] >= 5).all()
+
+
+def test_after_some_time_a_silent_server_is_left():
+    with running_server(Behaviour(ttft_ms=10_000)) as server:
+        record = probe(server.url, rule(share="100 %", after="80 ms"), requests=20)
+    assert (record.kind == RequestEnd.CANCELLED).all()
+    first = request_latency_ms(requests_of(record), SloMetric.TIME_TO_FIRST_TOKEN)
+    assert (first >= 80).all(), "who left without a token waited so long; to forget them would flatter the server"
+
+
+@pytest.mark.parametrize("keys", [{"share": "5 %"}, {"share": "5 %", "after_events": 2, "after": "1 s"}])
+def test_one_moment_is_said(keys):
+    with pytest.raises(ValueError, match="one of them"):
+        Cancelling.model_validate(keys)
