@@ -113,6 +113,9 @@ NOT_HERE: dict[Place, str] = {
 PLANNED: set[Place] = {
     ("measure-a-server.md", "lynxbench run chat-demo"),
     ("measure-a-server.md", "lynxbench run chat.yaml"),
+    ("measure-a-server.md", "lynxbench run chat.yaml --intervene"),
+    ("measure-a-server.md", "lynxbench run chat.yaml --intervene all"),
+    ("measure-a-server.md", "lynxbench run chat.yaml --intervene engine.serve.arguments.max-num-seqs=256"),
     ("write-a-contract.md", "lynxbench run chat.yaml --within 10m"),
     ("tutorial.md", ".venv/bin/lynxbench run my.yaml"),
     ("README.md", "lynxbench run quickstart"),

@@ -7,8 +7,10 @@ honest; that any of them is quick is asked of nobody.
 
 import json
 import urllib.request
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from command_line import lynxbench
@@ -22,12 +24,13 @@ from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
 from lynxbench.load.send_schedule import constant
 from lynxbench.model.serving import KserveEngine, TensorInput
-from real_servers import llamacpp_server, triton_server
+from real_servers import ROOT, llamacpp_server, smollm2_path, triton_server
 from saturations import NOTHING_HELD, assert_honest
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TOKENS = 4
+LLAMACPP_PYTHON = str(ROOT / ".servers" / "llamacpp" / "bin" / "python")
 PROMPTS = (
     "Name three rivers in Europe and the cities on their banks.",
     "Explain to a child why the sky is blue.",
@@ -383,3 +386,35 @@ def test_a_search_for_the_servers_saturation_ends_and_is_honest(server, contract
         assert "holds " in report
         assert "goodput" in report
     assert "saturation" in (path / "report.html").read_text().lower()
+
+
+def test_llamacpp_is_started_by_a_contract_tested_with_other_arguments_and_ended(tmp_path: Path) -> None:
+    command = [LLAMACPP_PYTHON, str(ROOT / "tests" / "servers" / "llamacpp_flags.py"), "--model", str(smollm2_path())]
+    (tmp_path / "servers.yaml").write_text(
+        json.dumps(
+            {
+                "lynxbench_servers": 1,
+                "servers": {"llama": {"command": [*command, "--port", "{port}"], "kind": "llamacpp"}},
+            }
+        )
+    )
+    serve = "  serve: {server: llama, arguments: {parallel: 1, threads: 1}}\n"
+    text = LLAMA.format(url="http://127.0.0.1:0", arrival="{process: closed, concurrency: 2}", tokens=TOKENS)
+    (tmp_path / "llama.yaml").write_text(text.replace("  processes: 1\n", f"  processes: 1\n{serve}"))
+    changed = "engine.serve.arguments.parallel=2"
+    done = lynxbench(
+        *("run", "llama.yaml", "--json", "--ledger", "none", "--intervene", changed),
+        cwd=tmp_path,
+        LYNXBENCH_HOME=str(tmp_path),
+    )
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
+    words = result["executor"]["layers"]["serving"]["server_command"]["value"]
+    assert words[-4:] == ["--parallel", "1", "--threads", "1"]
+    (tried,) = result["attribution"]["interventions"]
+    assert tried["name"] == "launch with --parallel 2"
+    assert tried["measured"]["estimate"] > 0
+    (folder,) = (tmp_path / "results").iterdir()
+    assert (folder / "server.txt").read_text().count("--- server") == 1 + 4
+    below = psutil.Process().children(recursive=True)
+    assert not [one for one in below if "llamacpp_flags.py" in " ".join(one.cmdline())]

@@ -102,7 +102,7 @@ class ServedStrategy:
 
     def watching(self, run: RunFolder) -> AbstractContextManager[None]:
         """The server is watched for as long as clients ask it."""
-        return watched_server(run.path, _address_of(run.registration.contract), self._server)
+        return watched_server(run.path, _address_of(self._asked(run.registration.contract)), self._server)
 
     def process(self, run: RunFolder, slot: Slot, attempts: Sequence[Attempt]) -> FreshProcess | None:
         """The client of a slot; None where a search found no rate to run at."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from lynxbench.attribute.judge.served_limits import CAUSES, LimitCause
 from lynxbench.attribute.judge.server_changes import (
     ANSWERS_CHANGE,
     ServerChange,
+    causes_of,
     judge_server_change,
     propose_server_changes,
     with_server_changes,
@@ -14,12 +16,12 @@ from lynxbench.attribute.judge.server_changes import (
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.interventions import ArgumentChange, InterventionScope
-from lynxbench.model.launching import ArgumentName, ServerLaunch
+from lynxbench.model.launching import ServerLaunch
 from lynxbench.model.layers import Layer
 from lynxbench.tables import read_table
 
 KINDS = ("vllm", "sglang", "llamacpp")
-CAUSES = ("batch-limit", "kv-cache", "chunk", "eager", "attention", "speculation")
+TESTED = ("sequences", "cache", "tokens", "long_prompts", "eager", "slow_kernels", "speculation", "host", "memory")
 
 
 def found(bottleneck: Category = Category.QUEUEING, bound: Bound = Bound.DEMAND) -> Attribution:
@@ -46,8 +48,9 @@ def test_every_named_cause_has_a_change_for_the_servers_that_can_have_it() -> No
     table = read_table("model/server_arguments.toml")
     for kind in KINDS:
         known = {cause for row in table[kind]["changes"] for cause in row["causes"]}
-        missing = set(CAUSES) - known
-        assert missing <= ({"eager"} if kind == "llamacpp" else set()), (kind, missing)
+        missing = set(TESTED) - known
+        assert missing <= ({"eager", "long_prompts"} if kind == "llamacpp" else set()), (kind, missing)
+        assert known <= {*CAUSES, "prefix"}, kind
         for row in table[kind]["changes"]:
             launch = {name: change.get("to", 1) for name, change in row["sets"].items()}
             ServerLaunch.model_validate({"server": "one", "arguments": launch})
@@ -55,7 +58,15 @@ def test_every_named_cause_has_a_change_for_the_servers_that_can_have_it() -> No
     assert {cause for causes in table["bottleneck"].values() for cause in causes} <= {
         cause for kind in KINDS for row in table[kind]["changes"] for cause in row["causes"]
     }
-    assert ArgumentName is not None
+
+
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=lambda cause: str(cause.name))
+@pytest.mark.parametrize("server", [*KINDS, "none of them"])
+def test_what_a_verdict_names_is_what_is_tested(cause: LimitCause, server: str) -> None:
+    named = found().model_copy(update={"next_step": cause.step_for(server)})
+    assert causes_of(named) == (cause.name,)
+    both = f"{CAUSES['host'].step_for(server)}; and {cause.step_for(server)}"
+    assert causes_of(named.model_copy(update={"next_step": both})) == tuple(dict.fromkeys(("host", cause.name)))
 
 
 def test_a_verdict_is_tested_by_what_removes_it_and_all_by_everything() -> None:
@@ -73,9 +84,9 @@ def test_what_is_so_already_unknown_or_the_machines_own_does_not_apply() -> None
         change.causes[0]: change
         for change in propose_server_changes(None, "llamacpp", {"flash-attn": "on"}, InterventionScope.ALL, {"threads"})
     }
-    assert changes["batch-limit"].inapplicable is not None  # the last of two: nothing to leave out
-    assert changes["attention"].inapplicable == "the server is launched so already"
-    assert changes["threads"].inapplicable == "the contract does not say what --threads is now"
+    assert changes["sequences"].inapplicable is not None  # the last of two: nothing to leave out
+    assert changes["slow_kernels"].inapplicable == "the server is launched so already"
+    assert changes["arithmetic"].inapplicable == "the contract does not say what --threads is now"
     held = propose_server_changes(None, "llamacpp", {}, ArgumentChange({"threads": 2}), {"threads"})
     assert held[0].inapplicable == "the machine's own command sets --threads; leave it to the contract"
     done = judge_server_change(held[0], [1.0], [], 0.95)

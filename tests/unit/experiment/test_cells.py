@@ -8,6 +8,8 @@ from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput
 from lynxbench.experiment.cells import seeded, shown, space_of, tuned, untuned, variables
 from lynxbench.model.contract import Attention, Contract, Graph, TorchEngine
+from lynxbench.model.serving import OpenAiEngine
+from served import served_contract
 
 KNOBS = """\
 optimisation:
@@ -97,3 +99,25 @@ def test_attention_and_graph_are_knobs_and_the_usual_ones_change_no_id() -> None
     assert (made.attention, made.graph) == (Attention.GROUPED, Graph.COMPILE_CUDA_GRAPH)
     said = parse_contract(TORCH_CONTRACT.replace("{name: torch}", "{name: torch, attention: sdpa, graph: eager}"))
     assert untuned(bounded).contract_id == parse_contract(TORCH_CONTRACT).contract_id == said.contract_id
+
+
+def served(knob: str, serve: str = "serve: {server: tiny, arguments: {slots: 1}}") -> Contract:
+    text = served_contract("http://127.0.0.1:1/v1", engine=serve)
+    return parse_contract(f"{text}optimisation: {{division: bounded, trials: 2, knobs: {{{knob}}}}}\n")
+
+
+def test_launch_arguments_are_knobs_also_those_that_the_contract_does_not_name() -> None:
+    contract = served("engine.serve.arguments.slots: [1, 4], engine.serve.arguments.eager: [false, true]")
+    space = space_of(contract)
+    engine = tuned(contract, space.at((1, 1))).engine
+    assert isinstance(engine, OpenAiEngine)
+    assert engine.serve is not None
+    assert engine.serve.arguments == {"slots": 4, "eager": True}
+
+
+@pytest.mark.parametrize("knob", ["engine.serve.arguments.slots: [1, 4]", "environment.omp_num_threads: [1, 2]"])
+def test_nothing_of_a_server_is_turned_that_is_not_started_here(knob: str) -> None:
+    with pytest.raises(BadInput, match=r"its server is not started here; give it engine\.serve"):
+        space_of(served(knob, ""))
+    if "environment" in knob:
+        assert space_of(served(knob)).settings == 2

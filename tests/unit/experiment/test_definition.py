@@ -9,6 +9,7 @@ from lynxbench.errors import BadFile
 from lynxbench.experiment.cells import plan_cells
 from lynxbench.experiment.defining import bundled_experiments, parse_definition, read_definition
 from lynxbench.experiment.definition import Definition
+from served import served_contract
 
 TEXT = """\
 lynxbench_experiment: 1
@@ -146,3 +147,30 @@ def test_bundled_experiments_can_be_read_and_planned() -> None:
         cells = plan_cells(read_definition(name).definition)
         assert all(cell.contract is not None for cell in cells)
         assert len({cell.contract.contract_id for cell in cells if cell.contract}) == len(cells)
+
+
+LAUNCHING = """\
+lynxbench_experiment: 1
+name: slots
+question: What are slots worth?
+contract: one.yaml
+factors:
+  - {name: slots, layer: serving, sets: engine.serve.arguments.max-slots, levels: [1, 4]}
+  - {name: eager, layer: runtime, sets: engine.serve.arguments.eager, levels: [true, false]}
+  - {name: threads, layer: system, sets: environment.OMP_NUM_THREADS, levels: [1, 2]}
+"""
+
+
+def test_launch_arguments_and_the_servers_variables_are_factors(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(served_contract("http://127.0.0.1:1/v1", engine="serve: {server: tiny}"))
+    cells = plan_cells(parse_definition(LAUNCHING, "x.yaml", tmp_path))
+    made = [(cell.contract.engine.serve.arguments, cell.environment) for cell in cells if cell.contract]  # type: ignore[union-attr]
+    assert len(made) == 8
+    assert made[0] == ({"max-slots": 1, "eager": True}, {"OMP_NUM_THREADS": "1"})
+    assert made[-1] == ({"max-slots": 4, "eager": False}, {"OMP_NUM_THREADS": "2"})
+    both = LAUNCHING + "server: {command: [serve], ready: 'http://127.0.0.1:1/'}\n"
+    with pytest.raises(BadFile, match="the contract starts its server already"):
+        parse_definition(both, "x.yaml", tmp_path)
+    (tmp_path / "one.yaml").write_text(served_contract("http://127.0.0.1:1/v1"))
+    with pytest.raises(BadFile, match=r"the contract starts no server; give it engine\.serve"):
+        parse_definition(LAUNCHING, "x.yaml", tmp_path)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from compared import make_attribution, make_precision, make_result
-from lynxbench.model.attribution import Attribution, Bound, Category
+from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import RULES, Result, Validity, ValidityVerdict
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
@@ -79,6 +79,21 @@ def test_interventions_may_change_the_words_and_not_the_trace() -> None:
     reworded = ATTRIBUTION.model_copy(update={"sentence": "hardware-bound"})
     assert check_attribution("attribution", reworded, ATTRIBUTION).outcome is CheckOutcome.DOES_NOT_HOLD
     assert check_attribution("attribution", None, ATTRIBUTION).outcome is CheckOutcome.DOES_NOT_HOLD
+
+
+def test_what_rests_on_interventions_alone_cannot_be_recomputed_and_must_name_nobody() -> None:
+    tried = Intervention(name="launch with --slots 4", predicted=Interval(1, 1, 1), measured=Interval(3, 4, 5))
+    alone = {"bound": Bound.UNDETERMINED, "layer": None, "shares": {}, "steps": 0, "interventions": (tried,)}
+    stated = ATTRIBUTION.model_copy(update=alone)
+    assert check_attribution("attribution", stated, None).outcome is CheckOutcome.CANNOT
+    for lie in (
+        {"bound": Bound.HARDWARE},
+        {"owner": "them"},
+        {"shares": {Category.LAUNCH: 1.0}},
+        {"interventions": ()},
+    ):
+        lied = stated.model_copy(update=lie)
+        assert check_attribution("attribution", lied, None).outcome is CheckOutcome.DOES_NOT_HOLD
 
 
 def test_a_report_holds_when_nothing_fails_and_says_who_signed() -> None:

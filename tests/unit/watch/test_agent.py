@@ -13,6 +13,7 @@ from compared import make_contract
 from lynxbench.contract.loader import parse_contract
 from lynxbench.record.remote import Remote
 from lynxbench.watch.agent import LEAST_EXACT, AgentClient, AgentSettings
+from served import served_contract
 
 SPIN = parse_contract(QUICK_CONTRACT)
 SHELL = parse_contract(QUICK_CONTRACT.replace("spinning:spin", "os:getcwd"))
@@ -76,3 +77,27 @@ def test_a_function_that_was_named_here_is_run(tmp_path: Path, settings: dict[st
 def test_what_names_no_function_needs_no_leave(tmp_path: Path) -> None:
     assert claimed(make_contract(), tmp_path) == (True, "")
     assert not claimed(make_contract(), tmp_path, only=("ffff",))[0]
+
+
+LAUNCHED = served_contract("http://127.0.0.1:0/v1", engine="serve: {server: llama, arguments: {ARGUMENT}}")
+
+
+def launched(argument: str) -> Any:
+    return parse_contract(LAUNCHED.replace("ARGUMENT", argument))
+
+
+def test_a_server_of_this_machine_is_only_tuned_by_what_another_server_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".config" / "lynxbench"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "write into it what 'llama' is" in claimed(launched("parallel: 4"), tmp_path)[1]
+    home.mkdir(parents=True)
+    (home / "servers.yaml").write_text(
+        "lynxbench_servers: 1\nservers:\n  llama: {command: [llama-server, --port, '{port}'], kind: llamacpp}\n"
+    )
+    assert claimed(launched("parallel: 4"), tmp_path) == (True, "")
+    runs, said = claimed(launched("path: /etc"), tmp_path)
+    assert (runs, "--path /etc, which a document may not set" in said) == (False, True)
+    named = launched("path: /etc").contract_id
+    assert claimed(launched("path: /etc"), tmp_path, only=(named[:LEAST_EXACT],)) == (True, "")

@@ -17,6 +17,7 @@ from lynxbench.attribute.judge.intervention_tests import (
     is_unstable,
     measured_gain,
 )
+from lynxbench.attribute.judge.served_limits import CAUSES, LimitCause
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -63,7 +64,15 @@ def causes_of(attribution: Attribution | None) -> tuple[str, ...]:
     """What a verdict suspects, in the table's words, the most direct first: the one place where the two meet."""
     if attribution is None:
         return ()
+    named = {attribution.next_step.find(_step(cause)): name for name, cause in CAUSES.items()}
+    if any(place >= 0 for place in named):
+        return tuple(name for place, name in sorted(named.items()) if place >= 0)
     return tuple(read_table(TABLE)["bottleneck"].get(attribution.bottleneck.value, ()))
+
+
+def _step(cause: LimitCause) -> str:
+    """What a verdict says to do where it names this limit, up to the server's own option."""
+    return cause.next_step.partition("{flag}")[0]
 
 
 def propose_server_changes(
