@@ -29,6 +29,7 @@ engine:
   cache: traced
   prefix: {{block: 64}}
   processes: 1
+  timeouts: {{first_byte: 200 s, idle: 200 s, drain: 200 s}}
   instrument: {{mean_lateness: 100 ms, p99_lateness: 1 s, p99_lag: 1 s, busy: 100 %}}
 protocol:
   restarts: 1
