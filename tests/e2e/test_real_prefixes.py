@@ -67,7 +67,7 @@ def test_the_server_counts_what_the_trace_holds(tmp_path: Path) -> None:
     load = json.loads(done.out)["per_precision"][0]["load"]
     assert load["accounting"]["ok"] == len(rows)
     cache = load["cache"]
-    assert cache["expected"]["share"] > 0.5
+    assert cache["expected"]["share"] > 0.4
     assert abs(cache["counted_share"] - cache["expected"]["share"]) <= 0.02, cache
     asked = sum(row["input_length"] for row in rows) / len(rows)
     assert load["tokens"]["input_mean"] == pytest.approx(asked, rel=0.02)
