@@ -67,6 +67,14 @@ def picture(seed: int, side: int) -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode()
 
 
+def sound(seed: int) -> str:
+    """A second of noise as a WAV file (16 bits, 8 kHz), as requests carry it."""
+    noise = np.random.default_rng(seed).integers(-9000, 9000, 8000, dtype=np.int16).tobytes()
+    form = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(noise), b"WAVE", b"fmt ", 16, 1, 1, 8000, 16_000, 2, 16,
+                       b"data", len(noise))  # fmt: skip
+    return base64.b64encode(form + noise).decode()
+
+
 def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
     """Workload, engine and trace of each."""
     trace = []
@@ -82,13 +90,25 @@ def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture(n, 64)}}]}]}
         for n in range(32)
     ]
-    for name, rows in (("sessions", sessions), ("images", images)):
+    sounds = [
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_audio", "input_audio": {"data": sound(n), "format": "wav"}}],
+                }
+            ]
+        }
+        for n in range(32)
+    ]
+    for name, rows in (("sessions", sessions), ("images", images), ("sounds", sounds)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return {
         "made up": (LENGTHS, "", ""),
         "traced, 8192 tokens": (REPLAY, "  cache: traced", "\n".join(map(json.dumps, trace))),
         "sessions of 4 calls": (f"{OPEN}\n  prompts: {{file: {folder}/sessions.jsonl, form: sessions}}", "", ""),
         "images of 16 KB": (f"{OPEN}\n  prompts: {{file: {folder}/images.jsonl, form: jsonl}}", "", ""),
+        "sound of 21 KB": (f"{OPEN}\n  prompts: {{file: {folder}/sounds.jsonl, form: jsonl}}", "", ""),
         "cancelled 20 %": (f"{LENGTHS}\n  cancel: {{share: 20 %, after_events: 3}}", "", ""),
     }
 
