@@ -7,8 +7,8 @@ from copy import copy
 from itertools import accumulate
 
 from lynxbench.engines.served import Markable
+from lynxbench.load.open_sessions import SessionGraph
 from lynxbench.load.response_reading import Script
-from lynxbench.load.sessions import SessionGraph
 from lynxbench.workload.session_files import RecordedSession
 
 

@@ -10,8 +10,8 @@ from time import perf_counter_ns
 
 from lynxbench.load.connecting import Way
 from lynxbench.load.load_record import RequestEnd, RowStore
+from lynxbench.load.open_sessions import DueCall, OpenSessions, SessionScript
 from lynxbench.load.plan import ClosedLoop, LoadPlan
-from lynxbench.load.sessions import DueCall, OpenSessions, SessionScript
 from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.wire import Connection, Ticket, unanswered_row
 

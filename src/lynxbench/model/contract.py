@@ -386,6 +386,8 @@ class Contract(Document):
         workload = self.workload
         if workload.prompts is not None and engine.turns > 1:
             refuse("prompts of a file have their own turns; say turns: 1", "engine.turns")
+        if workload.models and engine.turns > 1:
+            refuse("several models are asked single requests, or sessions of a file; say turns: 1", "engine.turns")
         if engine.cache is CacheState.SHARED and (workload.prompts or workload.task is not Task.GENERATE):
             refuse("a set share is for prompts that are made up to a length, not for a file's", "engine.cache")
         traced = isinstance(workload.arrival, ReplayArrival) or workload.is_sessions

@@ -9,7 +9,7 @@ from lynxbench.engines.openai import OpenAiLanguage, build_probe
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.leaving import ROUND, leaving_rule
-from lynxbench.load.load_record import RequestEnd, requests_of
+from lynxbench.load.load_record import RequestEnd, read_record, requests_of, write_record
 from lynxbench.load.load_summary import account
 from lynxbench.load.plan import LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import PlainRotation
@@ -77,3 +77,18 @@ def test_after_some_time_a_silent_server_is_left():
 def test_one_moment_is_said(keys):
     with pytest.raises(ValueError, match="one of them"):
         Cancelling.model_validate(keys)
+
+
+def test_a_record_of_an_earlier_version_knows_no_answers_and_nobody_who_left(tmp_path):
+    with running_server(Behaviour()) as server:
+        record = probe(server.url, None, requests=5)
+    write_record(record, tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as stored:
+        older = {name: stored[name] for name in stored.files if name not in ("first_answer_ns", "reasoning_tokens")}
+    np.savez(tmp_path / "old.npz", **older)
+    old = read_record(tmp_path / "old.npz")
+    assert old.first_answer_ns.tolist() == [0] * 5
+    assert old.reasoning_tokens.tolist() == [-1] * 5
+    assert not requests_of(old).cancelled.any()
+    assert account(old).model_dump(mode="json") == account(record).model_dump(mode="json")
+    assert "cancelled" not in account(old).model_dump(mode="json")

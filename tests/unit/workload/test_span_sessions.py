@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import lynxbench_here
 from lynxbench.errors import BadInput
 from lynxbench.workload.session_files import parse_sessions
 from lynxbench.workload.span_sessions import capture_sessions, parse_span_sessions
@@ -167,3 +168,15 @@ def test_what_holds_no_request_is_said(tmp_path: Path):
         parse_span_sessions(otlp(span("t", "one", "", 5, 1)))
     with pytest.raises(BadInput, match="no such file"):
         capture_sessions(tmp_path / "none.json")
+
+
+def test_the_command_writes_the_file_and_does_not_overwrite_one(tmp_path: Path):
+    (tmp_path / "spans.json").write_text(otlp(*AGENT))
+    done = lynxbench_here("contract", "sessions", "spans.json", "--json", cwd=tmp_path)
+    assert (done.code, json.loads(done.out)) == (
+        0,
+        {"file": "sessions.jsonl", "sessions": 1, "calls": 6, "spans": len(AGENT)},
+    )
+    assert len(parse_sessions((tmp_path / "sessions.jsonl").read_text())[0].calls) == 6
+    assert lynxbench_here("contract", "sessions", "spans.json", cwd=tmp_path).code == 2
+    assert lynxbench_here("contract", "sessions", "spans.json", "--force", cwd=tmp_path).code == 0

@@ -11,8 +11,8 @@ from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.load_record import RequestEnd
+from lynxbench.load.open_sessions import DueCall, OpenSessions, SessionGraph
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
-from lynxbench.load.sessions import DueCall, OpenSessions, SessionGraph
 from lynxbench.load.truth_process import running_server
 
 MS = 1_000_000
