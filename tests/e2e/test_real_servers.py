@@ -44,7 +44,7 @@ regime: throughput
 workload:
   task: generate
   model: {{source: served, name: smollm2}}
-  precisions: [int8-weight-only]
+  precisions: [int4-weight-only]
   input_tokens: {{distribution: fixed, value: 4}}
   output_tokens: {{distribution: fixed, value: {tokens}}}
   arrival: {arrival}
