@@ -94,8 +94,8 @@ def main() -> None:
             contract.write_text(
                 CONTRACT.format(
                     name=name, model=model, precision=precision, url=url, cache=cache, task=task,
-                    dialect=given.dialect, prompts=given.prompts, questions=given.questions, in_flight=given.in_flight,
-                    seconds=given.seconds,
+                    dialect=given.dialect, prompts=given.prompts, questions=given.questions,
+                    in_flight=given.in_flight, seconds=given.seconds,
                 )
             )  # fmt: skip
             options = ["--reference", str(reference)] if reference is not None and name != "bf16" else []

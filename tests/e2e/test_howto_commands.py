@@ -37,6 +37,7 @@ from guide_scenes import (
 pytestmark = pytest.mark.slow
 
 PAGES = (*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "docs" / "tutorial.md", ROOT / "README.md")
+TWO_SERVERS = "needs two servers of one model; tests/e2e/test_served_accuracy.py does it with planted ones"
 PROGRAMS = ("lynxbench", ".venv/bin/lynxbench")
 TOOL = "tools/offline_node.py"
 Place = tuple[str, str]
@@ -94,6 +95,9 @@ NOT_HERE: dict[Place, str] = {
         "lynxbench results export 9c1e --format otlp",
     ): "needs a collector: test_otlp.py is one",
     ("measure-a-server.md", "lynxbench quick"): PORT,
+    ("measure-a-server.md", "lynxbench run bf16.yaml"): TWO_SERVERS,
+    ("measure-a-server.md", "lynxbench run fp8.yaml"): TWO_SERVERS,
+    ("measure-a-server.md", "lynxbench compare results/bf16-…"): TWO_SERVERS,
     ("offline-gpu-node.md", "python"): NODE,
     ("run-an-experiment.md", "lynxbench experiment run mine.yaml --ray"): CLUSTER,
     ("run-an-experiment.md", "lynxbench push"): "needs a server; that of serve.md is pushed to there",

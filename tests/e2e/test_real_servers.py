@@ -14,16 +14,21 @@ import psutil
 import pytest
 
 from command_line import lynxbench
+from lynxbench.contract.loader import parse_contract
 from lynxbench.engines.kserve import KserveLanguage, NamedTensor, parse_triton_stats, triton_between
 from lynxbench.engines.kserve import build_request as build_inference
 from lynxbench.engines.openai import Dialect, Endpoint, OpenAiLanguage, OpenAiReader, Service, build_body, build_request
 from lynxbench.evidence.documents import read_result
+from lynxbench.executor.server import Address, capture_server
 from lynxbench.load.driver import run_probe
 from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
 from lynxbench.load.send_schedule import constant
+from lynxbench.model.executor import Executor
 from lynxbench.model.serving import KserveEngine, TensorInput
+from lynxbench.run.served_accuracy import collect_answers
+from lynxbench.run.served_precision import check_precision, with_formats
 from real_servers import ROOT, llamacpp_server, smollm2_path, triton_server
 from saturations import NOTHING_HELD, assert_honest
 
@@ -47,7 +52,7 @@ regime: throughput
 workload:
   task: generate
   model: {{source: served, name: smollm2}}
-  precisions: [int8-weight-only]
+  precisions: [int4-weight-only]
   input_tokens: {{distribution: fixed, value: 4}}
   output_tokens: {{distribution: fixed, value: {tokens}}}
   arrival: {arrival}
@@ -418,3 +423,26 @@ def test_llamacpp_is_started_by_a_contract_tested_with_other_arguments_and_ended
     assert (folder / "server.txt").read_text().count("--- server") == 1 + 4
     below = psutil.Process().children(recursive=True)
     assert not [one for one in below if "llamacpp_flags.py" in " ".join(one.cmdline())]
+
+
+def test_llamacpp_is_asked_labelled_and_greedy_prompts(llamacpp, tmp_path):
+    """Trained weights: tokens known by id, no log-probabilities of prompts, and a file that tells the format."""
+    task = tmp_path / "task.jsonl"
+    rows = [("The capital of France is", "Paris"), ("The capital of France is", "cheese")]
+    task.write_text("".join(json.dumps({"prompt": prompt, "answer": answer}) + "\n" for prompt, answer in rows))
+    asks = f"accuracy: {{greedy: {{prompts: 2, tokens: 2}}, task: {{file: {task}, answer_tokens: 1}}}}\n"
+    arrival = "{process: closed, concurrency: 1}"
+    contract = parse_contract(LLAMA.format(url=llamacpp.url, tokens=2, arrival=arrival) + asks, "llama.yaml")
+    answers, texts = collect_answers(contract, Executor(schema_version=1, layers={}))
+    assert answers.marks.tolist() == [1, 0]
+    assert texts[0].strip() == "Paris"
+    assert (answers.prefixes != 0).all()
+    assert np.isfinite(answers.logprobs).all()
+    assert (answers.logprobs <= 0).all()
+    assert (answers.margins >= 0).all()
+    assert any("no log-probabilities of prompts" in line for line in answers.notes.said)
+    look = with_formats(capture_server(Address(f"{llamacpp.url}/v1"), model="smollm2"))
+    check = check_precision(contract, Executor(schema_version=1, layers=look.layers))
+    assert not check.doubts
+    assert "general.file_type Q4_1" in check.how
+    assert "bits a parameter" in check.how

@@ -94,7 +94,7 @@ def answers_of(outputs: Outputs) -> ServedAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class PrefixAgreement:
     """How far two sets of greedy answers go together, prompt by prompt."""
 
     agreed: Int64
@@ -117,7 +117,7 @@ class Agreement:
         return float(self.agreed.sum()) / compared if compared else math.nan
 
 
-def agree(a: Hashes, b: Hashes, a_logprobs: Float64, b_logprobs: Float64) -> Agreement:
+def agree(a: Hashes, b: Hashes, a_logprobs: Float64, b_logprobs: Float64) -> PrefixAgreement:
     """Two askings of the same prompts; hashes are of whole prefixes, so equal ones mean equal tokens up to there."""
     same = a == b
     agreed = np.where(same.all(axis=1), (a != 0).sum(axis=1), np.argmin(same, axis=1))
@@ -125,7 +125,7 @@ def agree(a: Hashes, b: Hashes, a_logprobs: Float64, b_logprobs: Float64) -> Agr
     known = np.isfinite(moved).any(axis=1)
     change, error = np.full(len(a), np.nan), np.full(len(a), np.nan)
     change[known], error[known] = np.nanmean(moved[known], axis=1), np.nanmean(np.abs(moved[known]), axis=1)
-    return Agreement(agreed.astype(np.int64), same.all(axis=1), error, change)
+    return PrefixAgreement(agreed.astype(np.int64), same.all(axis=1), error, change)
 
 
 def judge_answers(
@@ -173,7 +173,7 @@ def judge_answers(
 # --- one server against itself ---------------------------------------------------------------------------------------
 
 
-def _twice(answers: ServedAnswers, rows: npt.NDArray[np.bool_] | None = None) -> Agreement | None:
+def _twice(answers: ServedAnswers, rows: npt.NDArray[np.bool_] | None = None) -> PrefixAgreement | None:
     came = (answers.prefixes[:, :, 0] != 0).all(axis=0) if answers.prefixes.shape[2] else np.zeros(0, bool)
     kept = came if rows is None else rows
     if not kept.any():
