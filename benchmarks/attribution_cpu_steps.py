@@ -164,7 +164,11 @@ def uncopied() -> Step:
     import torch
 
     x = torch.randn(2048, 2048)
-    return x.sum
+
+    def step() -> torch.Tensor:
+        return x.sum()
+
+    return step
 
 
 def allocations() -> Step:

@@ -66,3 +66,27 @@ def test_a_real_measurement_of_a_processor_holds_against_itself() -> None:
     low = tuple(ceiling.model_copy(update={"per_s": ceiling.per_s / 1000}) for ceiling in known)
     again = {ceiling.name: ceiling for ceiling in room.recheck_ceilings(low, Precision.FP32, torch.device("cpu"))}
     assert all(again[ceiling.name].per_s > ceiling.per_s for ceiling in low), "the better of the two is the ceiling"
+
+
+@pytest.mark.parametrize(("copy_now", "measured_anew"), [(99.0, False), (50.0, True)])
+def test_what_a_function_used_is_known_while_product_and_streams_hold(
+    monkeypatch: pytest.MonkeyPatch, copy_now: float, measured_anew: bool
+) -> None:
+    """Formats that no earlier run measured are measured; a device that came down is measured whole."""
+    asked: list[tuple[str, float]] = []
+
+    def product(precision: Precision, device: object, share: float) -> Ceiling:
+        asked.append((precision.value, share))
+        return Ceiling(name="matmul", precision=precision, per_s=100.0, unit="x/s", how="now")
+
+    monkeypatch.setattr(room, "_product", product)
+    monkeypatch.setattr(room, "_streams", lambda device, share: (ceiling("copy", copy_now), ceiling("read", 100.0)))
+    fp16 = ceiling("matmul", 100.0).model_copy(update={"precision": Precision.FP16})
+    known = (ceiling("matmul", 100.0), fp16, ceiling("copy", 100.0), ceiling("read", 100.0), ceiling("launch", 7.0))
+    used = {"c10::Half", "float"}
+    found = room.measure_used_ceilings(Precision.BF16, used, torch.device("cpu"), known)
+    whole = [("bf16", 1.0), ("fp16", 1.0), ("fp32", 1.0)] if measured_anew else [("fp32", 1.0)]
+    assert asked[0] == ("bf16", room.RECHECK_SHARE)
+    assert [pair for pair in asked[1:] if pair[0] != "tf32"] == whole
+    assert ({one.name for one in found} >= {"launch"}) is not measured_anew
+    assert len({(one.name, one.precision) for one in found}) == len(found)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from lynxbench.measure.run_conditions import judge_conditions
+from lynxbench.measure.validity import judge_settings
 from lynxbench.model.contract import Protocol
+from lynxbench.model.executor import Executor, measured
+from lynxbench.model.layers import Layer
 from lynxbench.model.samples import Telemetry
 
 SECOND = 10**9
@@ -111,3 +114,20 @@ def test_a_limit_that_hardly_held_is_no_doubt_and_one_of_a_hundredth_is() -> Non
     assert judged(4) == ["throttling: gpu0 software power cap in 1% of 400 samples while counting"]
     assert judged(0, held_s=3.9) == []
     assert judged(0, held_s=4.1) == ["throttling: gpu0 clocks held down by power for 4.1 of 400.0 s counted"]
+
+
+def test_other_programs_are_somebodys_to_stop_and_earlier_editions_did_not_say_whose() -> None:
+    loaded = telemetry(cpu_busy_foreign=0.23)
+    (line,) = judge_conditions(loaded, SPANS, Protocol(), {Layer.SYSTEM: "node team"}.__getitem__)
+    (earlier,) = judge_conditions(loaded, SPANS, Protocol(), {Layer.SYSTEM: "node team"}.__getitem__, rules=3)
+    assert line == f"{earlier} (layer system, node team)"
+
+
+@pytest.mark.parametrize(("value", "doubted"), [("1", True), ("0", False), ("", False), (None, False)])
+def test_launches_that_block_are_a_doubt_with_its_owner(value: str | None, doubted: bool) -> None:
+    variables = {} if value is None else {"CUDA_LAUNCH_BLOCKING": value}
+    executor = Executor(layers={Layer.SYSTEM: {"environment": measured(variables, "environ")}})
+    found = judge_settings(executor, {Layer.SYSTEM: "node team"}.__getitem__)
+    assert [doubt.reason.endswith("(layer system, node team)") and not doubt.void for doubt in found] == [
+        True
+    ] * doubted
