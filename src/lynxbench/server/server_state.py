@@ -160,9 +160,11 @@ class Server:
         self._send()
 
     def _look(self) -> None:
-        swept = 0.0
+        swept, looked = 0.0, -LOOK_S
         while not self._stop.is_set():
             self._wake.wait(LOOK_S)
+            # A rest, then one round for all that came meanwhile: each result of a flood wakes this thread twice.
+            self._stop.wait(looked + LOOK_S - time.monotonic())
             self._wake.clear()
             if self._stop.is_set():
                 return
@@ -174,6 +176,7 @@ class Server:
                 level = logging.WARNING if isinstance(error, LynxbenchError) else logging.ERROR
                 self.log.log(level, "looking after things failed", extra={"error": f"{type(error).__name__}: {error}"})
                 self._stop.wait(1.0)
+            looked = time.monotonic()
 
     def _judge(self) -> None:
         with self.judging:

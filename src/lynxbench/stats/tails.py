@@ -61,10 +61,11 @@ def percentile_over_processes(parts: Sequence[Floats], percentile: float, confid
     estimate = _at_rank(pooled, level * pooled.size, pooled.size)
     ties = int(np.searchsorted(pooled, estimate))
     places = (estimate, float(pooled[max(ties - 1, 0)]))
-    n_eff = min(_worth(parts, at) for at in set(places))
+    times: dict[tuple[int, int], float] = {}
+    n_eff = min(_worth(parts, at, times) for at in set(places))
     bounds = _bounded(pooled, level, confidence, n_eff)
     further = {at for at in (bounds.low, bounds.high) if math.isfinite(at)}.difference(places)
-    worth = min((_worth(parts, at) for at in further), default=n_eff)
+    worth = min((_worth(parts, at, times) for at in further), default=n_eff)
     bounds = _bounded(pooled, level, confidence, worth) if worth < n_eff else bounds
     if len(parts) < 2:
         return bounds
@@ -79,18 +80,21 @@ def percentile_over_processes(parts: Sequence[Floats], percentile: float, confid
     return Interval(low, bounds.estimate, high)
 
 
-def _worth(parts: Sequence[Floats], at: float) -> float:
+def _worth(parts: Sequence[Floats], at: float, times: dict[tuple[int, int], float]) -> float:
     """Independent values behind the share beyond `at`, by the autocorrelation of the exceedances within processes.
 
-    Slow values that come in clusters hang together there, whether or not their sizes do.
+    Slow values that come in clusters hang together there, whether or not their sizes do. `times` are known by process
+    and number of exceedances: as many beyond another place are the same ones.
     """
     total, hits, rough = 0, 0, 0.0
-    for part in parts:
+    for number, part in enumerate(parts):
         beyond = part > at
         mine = int(np.count_nonzero(beyond))
         total, hits = total + part.size, hits + mine
         if 0 < mine < part.size:  # a share of nothing or of all varies by nothing
-            rough += mine * (1 - mine / part.size) * integrated_time(beyond.astype(np.float64))
+            if (number, mine) not in times:
+                times[number, mine] = integrated_time(beyond.astype(np.float64))
+            rough += mine * (1 - mine / part.size) * times[number, mine]
     share = hits / total
     return min(total, total**2 * share * (1 - share) / rough) if rough > 0 else total
 

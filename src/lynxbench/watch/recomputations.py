@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from lynxbench import __version__
 from lynxbench.ledger.database import upsert
@@ -68,6 +68,7 @@ class Recomputation:
         return f"{self.word}: {self.lines[0]}{more}" if self.lines else self.word
 
 
+OBJECTIONS = (RecomputationState.REFUTED, RecomputationState.CANNOT)
 NOT_YET = Recomputation(RecomputationState.PENDING)
 
 
@@ -109,8 +110,7 @@ class Recomputations:
         known = dict.fromkeys(wanted, NOT_YET)
         with self._store.reading() as connection:
             for some in batched(wanted):
-                chosen = select(recomputations).where(recomputations.c.result_id.in_(some))
-                for row in connection.execute(chosen):
+                for row in connection.execute(_OUTCOMES, {"names": some}):
                     state, lines = RecomputationState(row.state), tuple(json.loads(row.said))
                     known[row.result_id] = Recomputation(state, lines, row.at, row.program)
         return known
@@ -118,7 +118,12 @@ class Recomputations:
     def objection(self, result_id: str) -> Recomputation | None:
         """What speaks against resting anything on a result: it was refuted, or nobody could recompute it."""
         outcome = self.of([result_id])[result_id]
-        return outcome if outcome.state in (RecomputationState.REFUTED, RecomputationState.CANNOT) else None
+        return outcome if outcome.state in OBJECTIONS else None
+
+    def objected(self, contract_id: str) -> set[str]:
+        """Results of a contract that nothing may rest on: refuted here, or not to be recomputed."""
+        rows = self._store.rows(_OBJECTED.where(recomputations.c.contract_id == contract_id))
+        return {str(row.result_id) for row in rows}
 
     def refuted(self, contract_id: str) -> dict[str, str]:
         """Results of a contract that their own samples refute, each with what does."""
@@ -205,9 +210,15 @@ class Recomputations:
         return [DueResult(int(row.seq), str(row.result_id), str(row.contract_id), mark) for row in rows]
 
     def _marks(self) -> dict[str, int] | None:
-        names = (FIGURES, WHOLE, OLDER)
-        rows = self._store.rows(select(properties).where(properties.c.name.in_(names)))
-        return {row.name: int(row.value) for row in rows} if len(rows) == len(names) else None
+        rows = self._store.rows(_MARKED)
+        return {row.name: int(row.value) for row in rows} if len(rows) == len(_MARKS) else None
+
+
+# built once: the database layer remembers how each of them is compiled
+_MARKS = (FIGURES, WHOLE, OLDER)
+_MARKED = select(properties).where(properties.c.name.in_(_MARKS))
+_OUTCOMES = select(recomputations).where(recomputations.c.result_id.in_(bindparam("names", expanding=True)))
+_OBJECTED = select(recomputations.c.result_id).where(recomputations.c.state.in_([state.value for state in OBJECTIONS]))
 
 
 def _move(connection: Connection, mark: str, seq: int) -> None:

@@ -32,7 +32,7 @@ from lynxbench.model.result import Result
 from lynxbench.record.recalling import sealed_document
 from lynxbench.stats.sequential import SPANS, LevelJudgement, SpanJudgement, bound_of
 from lynxbench.watch import level_rules
-from lynxbench.watch.recomputations import Recomputations, RecomputationState
+from lynxbench.watch.recomputations import Recomputations
 from lynxbench.watch.recorded_comparisons import compare_recorded
 from lynxbench.watch.session_book import ACCEPTED, GAINED, SessionBook, counted_results, place_name
 from lynxbench.watch.store import Store, fresh_id, now_text
@@ -239,9 +239,8 @@ class Watch:
         """Sessions of the level in force; what was taken back or refuted is none."""
         results = self._book.results(contract_id, place, precision)
         taken_back = disputed(self._ledger.log, contract_id, trust)
-        outcomes = self._recomputations.of(result.result_id for result in results)
         refused = {name for name, standing in taken_back.items() if standing.retracted or standing.refuted}
-        refused |= {name for name, outcome in outcomes.items() if outcome.state in _OBJECTIONS}
+        refused |= self._recomputations.objected(contract_id)
         counted = [result for result in results if result.result_id not in refused]
         return since_level(sessions_of(counted), self._book.levels(contract_id, place, precision))
 
@@ -335,9 +334,6 @@ class Watch:
     def _move(self, seq: int) -> None:
         with self._store.writing() as connection:
             upsert(connection, properties, {"name": CURSOR}, {"value": str(seq)})
-
-
-_OBJECTIONS = (RecomputationState.REFUTED, RecomputationState.CANNOT)
 
 
 def _open_key(contract_id: str, place: str, precision: Precision) -> str:

@@ -9,7 +9,8 @@ import pytest
 import scipy.stats
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.autocorrelation import effective_count
+from lynxbench.stats import tails
+from lynxbench.stats.autocorrelation import effective_count, integrated_time
 from lynxbench.stats.tails import bound_ranks, clopper_pearson, percentile_interval, percentile_over_processes
 
 
@@ -221,3 +222,30 @@ def test_two_processes_of_which_one_hardly_ran_bound_nothing() -> None:
     bounds = percentile_over_processes([rng.lognormal(0, 0.03, 5000), rng.lognormal(0, 0.03, 10)], 50)
     assert bounds.estimate == pytest.approx(1, abs=0.01)
     assert not bounds.known
+
+
+@pytest.mark.parametrize("percentile", [50.0, 90.0, 99.0])
+def test_a_transform_is_made_once_for_the_same_exceedances(monkeypatch: pytest.MonkeyPatch, percentile: float) -> None:
+    seen: list[bytes] = []
+
+    def counted(values: np.ndarray) -> float:
+        seen.append(values.tobytes())
+        return integrated_time(values)
+
+    rng = np.random.default_rng(11)
+    parts = [np.round(part, 3) for part in processes(rng, 3, 120, between=0.01)]  # with ties
+    expected = percentile_over_processes(parts, percentile)
+    monkeypatch.setattr(tails, "integrated_time", counted)
+    assert percentile_over_processes(parts, percentile) == expected
+    assert seen
+    for part in parts:  # lengths are equal, so a process is known by where its values exceed
+        mine = [series for series in seen if any(series == (part > at).astype(float).tobytes() for at in part)]
+        assert len(mine) == len(set(mine))
+
+
+def test_exceedances_are_known_by_their_process_and_number() -> None:
+    rng = np.random.default_rng(12)
+    parts = [np.round(part, 2) for part in processes(rng, 3, 80, between=0.02)]
+    shared: dict[tuple[int, int], float] = {}
+    for at in np.unique(np.concatenate(parts)):
+        assert tails._worth(parts, float(at), shared) == tails._worth(parts, float(at), {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hosted import Team, made_result, make_team, record
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.watch.recomputations import MOST_LINE, MOST_LINES, NOT_YET, Recomputations, RecomputationState
+from lynxbench.watch.recomputations import MOST_LINE, MOST_LINES, NOT_YET, WHOLE, Recomputations, RecomputationState
 from lynxbench.watch.store import Store
 
 
@@ -71,6 +72,23 @@ def test_figures_are_taken_several_at_a_time_and_nothing_else_is(team: Team, led
     assert wholes[:3] == [new[0], new[2], new[3]], "what its figures refuted is not taken again"
     known.keep_all([])
     assert known.counts() == {"holds": 4.0, "refuted": 1.0, "cannot": 0.0}
+
+
+def test_what_nothing_may_rest_on_is_known_by_contract(team: Team, ledger: OpenLedger, store: Store) -> None:
+    known = Recomputations(store, ledger.log)
+    new = [record(ledger, made_result(number), team.key) for number in range(4)]
+    states = (RecomputationState.REFUTED, RecomputationState.HOLDS, RecomputationState.REFUTED)
+    due = known.due_together(3)
+    known.keep_all([(result, state, ["so"]) for result, state in zip(due, states, strict=True)])
+    whole = replace(due[1], mark=WHOLE)
+    known.keep(whole, RecomputationState.CANNOT, ["no samples"])
+    elsewhere = replace(due[2], contract_id="cd" * 32)
+    known.keep(elsewhere, RecomputationState.REFUTED, ["so"])
+    assert known.objected(new[0].contract_id) == {due[0].result_id, due[1].result_id}
+    assert known.objected("cd" * 32) == {due[2].result_id}
+    assert known.objected("ef" * 32) == set()
+    for result in due:
+        assert known.objection(result.result_id) is not None
 
 
 def test_a_restart_goes_on_where_it_stopped(team: Team, ledger: OpenLedger, store: Store) -> None:

@@ -21,7 +21,7 @@ from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.record.recording import seal
 from lynxbench.watch import session_book
 from lynxbench.watch.notifying import Contacts
-from lynxbench.watch.recomputations import Recomputations
+from lynxbench.watch.recomputations import FIGURES, DueResult, Recomputations, RecomputationState
 from lynxbench.watch.regressions import Notice, Watch
 from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.session_book import counted_results
@@ -243,6 +243,16 @@ def test_a_night_that_does_not_verify_is_no_session(nights: Nights) -> None:
         )
         assert nights.judge() is None
     assert nights.asked == []
+
+
+def test_a_night_that_was_refuted_here_after_it_was_judged_confirms_nothing(nights: Nights) -> None:
+    nights.can_ask = False
+    outcomes = Recomputations(nights.store, nights.ledger.log)
+    for night in range(USUAL, USUAL + 6):
+        (slow, (seq,)) = nights.measure(night, 95.0), nights.watch.pending()
+        assert nights.judge() is None, "every other slow session was refuted by then"
+        due = DueResult(seq, slow.result_id, slow.contract_id, FIGURES)
+        outcomes.keep(due, RecomputationState.REFUTED, ["stated 95, recomputed 100"])
 
 
 def test_figures_count_where_the_evidence_gate_lets_them() -> None:

@@ -1,0 +1,38 @@
+"""The thread that looks after things: one round for all that woke it, and none lost."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from hosted import make_team
+from lynxbench.server.server_state import LOOK_S, Server
+from lynxbench.server.settings import ServerSettings
+from lynxbench.watch.store import store_url
+
+ROUNDS = 3
+
+
+def test_a_flood_that_wakes_it_is_looked_at_a_few_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = make_team("ml", tmp_path)
+    settings = ServerSettings(upload_folder=tmp_path / "uploads", environment=team.environment)
+    server = Server(settings, team.location, store_url(None, team.location))
+    began: list[float] = []
+
+    def look(*, sweep: bool = True) -> None:
+        began.append(time.monotonic())
+        if len(began) == ROUNDS:
+            server._stop.set()
+        server.arrived()  # while it looks: the next round is for what came now
+
+    monkeypatch.setattr(server, "look", look)
+    server.arrived()
+    server._look()  # ends with the last round
+    server.stop()
+    assert len(began) == ROUNDS, "what came while it looked is not forgotten"
+    assert min(later - earlier for earlier, later in pairwise(began)) >= LOOK_S
