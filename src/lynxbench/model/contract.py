@@ -16,6 +16,7 @@ from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Sha256, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.mlperf_forms import MlperfForm, refuse_unlike
+from lynxbench.model.precision import KvCache
 from lynxbench.model.quantities import format_duration
 from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
 from lynxbench.model.team_names import Teams
@@ -92,15 +93,6 @@ class Timing(StrEnum):
     """The host's, with the device drained at the end of every step, as a program that waits for each answer."""
     DEVICE = "device"
     """Events on the device; steps follow each other without the host in between, and inputs are staged before."""
-
-
-class KvCache(StrEnum):
-    """What keys and values are kept in between the tokens of an answer."""
-
-    COMPUTED = "computed"
-    """The format that the layers compute in."""
-    FP8 = "fp8"
-    """e4m3 without a scale, widened when it is read."""
 
 
 class TorchEngine(Document):

@@ -56,3 +56,12 @@ class Native(StrEnum):
     EMULATED = "emulated"
     UNSUPPORTED = "unsupported"
     UNKNOWN = "unknown"
+
+
+class KvCache(StrEnum):
+    """What keys and values are kept in between the tokens of an answer."""
+
+    COMPUTED = "computed"
+    """The format that the layers compute in."""
+    FP8 = "fp8"
+    """e4m3 without a scale, widened when it is read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.judge.served_limits import CAUSES, LimitCause
+from lynxbench.attribute.judge.server_figures import CAUSES, LimitCause
 from lynxbench.attribute.judge.server_changes import (
     ANSWERS_CHANGE,
     ServerChange,

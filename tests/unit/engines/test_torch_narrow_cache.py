@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.model.contract import Contract, KvCache
+from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
-from lynxbench.model.precision import Precision
+from lynxbench.model.precision import KvCache, Precision
 
 torch = pytest.importorskip("torch")
 

@@ -17,7 +17,7 @@ from lynxbench.attribute.judge.intervention_tests import (
     is_unstable,
     measured_gain,
 )
-from lynxbench.attribute.judge.served_limits import CAUSES, LimitCause
+from lynxbench.attribute.judge.server_figures import CAUSES, LimitCause
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval

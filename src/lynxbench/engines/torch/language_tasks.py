@@ -13,7 +13,7 @@ from lynxbench.engines.torch.narrow_cache import narrow_static_cache
 from lynxbench.engines.torch.task_work import Batch, Feed, Loaded, TaskWork
 from lynxbench.engines.torch.torch_inputs import held_out_tokens, prompt_tokens
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.model.contract import KvCache
+from lynxbench.model.precision import KvCache
 from lynxbench.model.samples import Outputs
 from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import OUTPUT_STREAM, AnyLength, longest, sample_length

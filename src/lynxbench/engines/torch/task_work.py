@@ -14,9 +14,8 @@ from lynxbench.engines.torch.events import EventClock
 from lynxbench.engines.torch.graphs import Compilation, Replay
 from lynxbench.engines.torch.model_loading import Source
 from lynxbench.engines.torch.number_formats import Prepared
-from lynxbench.model.contract import KvCache
 from lynxbench.model.interventions import Change
-from lynxbench.model.precision import Precision
+from lynxbench.model.precision import KvCache, Precision
 from lynxbench.model.samples import Outputs
 from lynxbench.model.workload import FixedLength, Workload
 from lynxbench.workload.lengths import AnyLength

@@ -41,10 +41,10 @@ from lynxbench.engines.torch.torch_inputs import read_tokenizer
 from lynxbench.engines.torch.train import Train
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Graph, KvCache, Timing, TorchEngine
+from lynxbench.model.contract import Graph, Timing, TorchEngine
 from lynxbench.model.interventions import Change
 from lynxbench.model.job import ExecutedAs, Job
-from lynxbench.model.precision import Native, Precision
+from lynxbench.model.precision import KvCache, Native, Precision
 from lynxbench.model.samples import Outputs
 from lynxbench.model.workload import Task
 from lynxbench.workload.model_packages import distribution_version
