@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.judge.server_figures import CAUSES, LimitCause
 from lynxbench.attribute.judge.server_changes import (
     ANSWERS_CHANGE,
     ServerChange,
@@ -13,6 +12,7 @@ from lynxbench.attribute.judge.server_changes import (
     propose_server_changes,
     with_server_changes,
 )
+from lynxbench.attribute.judge.server_figures import CAUSES, LimitCause
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.interventions import ArgumentChange, InterventionScope
