@@ -47,7 +47,7 @@ def test_bursts_come_together_and_keep_the_rate():
 
 
 @pytest.mark.parametrize(("first", "last"), [(10.0, 100.0), (100.0, 10.0), (0.0, 50.0), (50.0, 0.0), (20.0, 20.0)])
-@pytest.mark.parametrize("seed", [None, 11])
+@pytest.mark.parametrize("seed", [7, 11])
 def test_ramp_follows_its_rate(first, last, seed):
     offsets = schedule.ramp(first, last, 200.0, seed) / 1e9
     expected = (first + last) / 2 * 200
