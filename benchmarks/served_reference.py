@@ -231,6 +231,8 @@ def main() -> int:
                 beside[str(in_flight)] = {"lynxbench": own, "vllm bench serve": theirs, "said": said}
                 node.say(f"vllm bench serve, {in_flight} in flight: {theirs}; {said}")
 
+        collect(node, steps)  # what is measured comes back, also where the call is cut off later
+
         def searched(turn: str) -> None:
             found = measured(f"vllm-saturation-{turn}", SATURATION, 170, port=ports["bf16"])
             node.say(f"saturation: {json.dumps((found.get('per_precision') or [{}])[0].get('saturation'))[:600]}")
