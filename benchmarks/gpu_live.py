@@ -2,8 +2,9 @@
 
     python benchmarks/gpu_live.py [--case NAME ...] [--seconds 2] [--within 300] [--out FOLDER]
 
-Each case of gpu_live_cases.py and gpu_live_waits.py is measured through a callable contract with owners of its own; the
-gain of its fix is measured before, in a process without any profiler. A verdict is right where bound, bottleneck and
+Each case of gpu_live_cases.py and gpu_live_waits.py is measured through a callable contract with owners of its own. Its
+fix is timed before and after all runs, in processes without any profiler; the true gain is the run's own step over the
+quicker of the two, since a host may be slower for a while. A verdict is right where bound, bottleneck and
 layer are among the accepted ones and the owner is the contract's; no case whose fix gains 1.3× may be called
 hardware-bound. With --out, the trace's columns and the verdict of every case are kept in archives beside gpu_live.json.
 Exit 1 where a bar is missed, 4 without a device.
@@ -143,8 +144,7 @@ def measure_truth(cases: list[str], into: Path) -> None:
             gc.collect()
             gc.freeze()  # as a run's process does: scans of what imports left behind are nobody's step
             planted_s, fixed_s = timed_s((function, function.fixed), 0.4)
-            gain = planted_s / fixed_s if CASES[case].bound == "software" else 1.0
-            known[case] = {"planted_ms": planted_s * 1e3, "fixed_ms": fixed_s * 1e3, "gain": gain}
+            known[case] = {"planted_ms": planted_s * 1e3, "fixed_ms": fixed_s * 1e3}
         except Exception as error:  # one case must not cost the others
             print(f"FAILED {case}: its fix could not be timed: {error!r}"[:300], flush=True)
         function.__dict__.clear()
@@ -152,7 +152,7 @@ def measure_truth(cases: list[str], into: Path) -> None:
         into.write_text(json.dumps(known))
 
 
-def true_gains(cases: list[str], folder: Path) -> dict[str, dict[str, float]]:
+def time_fixes(cases: list[str], folder: Path) -> dict[str, dict[str, float]]:
     """The same in a process of its own, which leaves the device before the runs begin."""
     file = folder / "truth.json"
     command = [sys.executable, __file__, "--truth", str(file), *(word for case in cases for word in ("--case", case))]
@@ -196,6 +196,11 @@ class Outcome:
     inside: bool
     width: float
     line: str
+
+
+def true_gain(case: str, found: dict[str, Any], timed: dict[str, float]) -> float:
+    """What the fix gains over the step that the verdict is about."""
+    return float(found["unprofiled_ms_per_step"]) / timed["fixed_ms"] if CASES[case].bound == "software" else 1.0
 
 
 def judge(case: str, found: dict[str, Any], gain: float, seconds: float) -> Outcome:
@@ -285,11 +290,10 @@ def main() -> int:
         return 0
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-    outcomes: list[Outcome] = []
+    measured: list[tuple[str, Path, dict[str, Any], float]] = []
     missing: list[str] = []
-    archive, lines = Archive(options.out), []
     with tempfile.TemporaryDirectory() as folder:
-        truth = true_gains(cases, Path(folder))
+        truth = time_fixes(cases, Path(folder))
         print(f"fixes timed after {time.monotonic() - began:.0f} s", flush=True)
         longest = 0.0
         for case in cases:
@@ -299,19 +303,27 @@ def main() -> int:
                 continue
             try:
                 precision, out = run_case(case, options.seconds, Path(folder))
-                archive.add(case, out, precision, truth[case])
-                longest = max(longest, time.monotonic() - start)
-                outcome = judge(case, precision["attribution"], truth[case]["gain"], time.monotonic() - start)
             except (RuntimeError, OSError, ValueError, subprocess.TimeoutExpired) as error:
                 print(f"FAILED {case}: {str(error)[-300:]}", flush=True)
                 missing.append(case)
                 continue
-            outcomes.append(outcome)
-            lines.append(outcome.line)
-            print(outcome.line, flush=True)
-    archive.close()
-    figures = {"benchmark": "gpu_live", **describe(device), "truth": truth, "lines": lines}
-    return summarise(outcomes, missing, options.out, figures)
+            longest = max(longest, time.monotonic() - start)
+            measured.append((case, out, precision, time.monotonic() - start))
+            gain = true_gain(case, precision["attribution"], truth[case])
+            print("so far:", judge(case, precision["attribution"], gain, measured[-1][3]).line, flush=True)
+        for case, timed in time_fixes([case for case, *_ in measured], Path(folder)).items():
+            truth[case]["fixed_ms"] = min(timed["fixed_ms"], truth[case]["fixed_ms"])
+        outcomes, archive = [], Archive(options.out)
+        for case, out, precision, seconds in measured:
+            archive.add(case, out, precision, truth[case])
+            gain = true_gain(case, precision["attribution"], truth[case])
+            outcomes.append(judge(case, precision["attribution"], gain, seconds))
+        archive.close()
+    lines = [outcome.line for outcome in outcomes]
+    print("\n".join(lines), flush=True)
+    return summarise(
+        outcomes, missing, options.out, {"benchmark": "gpu_live", **describe(device), "truth": truth, "lines": lines}
+    )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def _cause(keys: dict[str, Any]) -> CategoryCause:
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
 CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
-SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED = (
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED, RELAID = (
     _TABLE[name]
     for name in (
         "slow_kernels",
@@ -49,6 +49,7 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, 
         "copied",
         "picked",
         "masked",
+        "relaid",
     )
 )
 

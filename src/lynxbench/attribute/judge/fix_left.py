@@ -23,6 +23,10 @@ MOST_EVENT_NS = 5_000.0
 """… and at the most: 3.9 µs were seen on a slow host."""
 GRAPH_GAP_NS = 500.0
 """What a replayed graph idles between two kernels: 0.1, 0.5 and 0.6 µs in three recordings on an H200."""
+LEAST_DISPATCH_NS = 5_000.0
+"""What an operator of PyTorch costs the host at the least, without a profiler: 7.7 to 10 µs a kernel were seen in
+launch-bound steps on an H200's host."""
+HALF = 0.5
 OWN_WAIT = 1.0
 """A step that is timed ends with one wait; it holds up nothing inside."""
 WAITS = (
@@ -34,7 +38,8 @@ WAITS = (
     Category.COMMUNICATION,
     Category.UNATTRIBUTED,
 )
-GOES_WITH = {Category.INPUT: (Category.INPUT, Category.TRANSFER, Category.SYNCHRONIZATION)}
+INPUT_WAITS = (Category.INPUT, Category.TRANSFER, Category.SYNCHRONIZATION)
+GOES_WITH = {Category.INPUT: INPUT_WAITS}
 """Input that is ready before the step is ready on the device: no copy of it is left, and nobody waits for one."""
 
 
@@ -53,6 +58,8 @@ class StepParts:
     """The kernels where all calls that are alike are one: their least time, and a start for each kind."""
     waits: float
     """How often the host waited for the device, beyond the end of the step."""
+    start_ns: float = 0.0
+    """What the host needs for a kernel at the least; 0 by rules before edition 5."""
 
     def shown(self, *categories: Category) -> float:
         """Time in which the device waited for some causes."""
@@ -79,6 +86,12 @@ class StepParts:
         """What is left where calls that are alike are made one, and nothing else is done."""
         return self.merged_ns + self.shown(*WAITS)
 
+    @property
+    def prepared_left_ns(self) -> float:
+        """The least that is left where the input is ready: pauses may be its making too, and its operators are gone."""
+        others = self.shown(*(category for category in WAITS if category not in (*INPUT_WAITS, Category.IDLE)))
+        return max(self.kernels_ns, self.launches * self.start_ns) + others
+
     def left_ns(self, cause: Category) -> float:
         """What is left of the step without a cause; replayed as a graph, kernels still start one after the other."""
         gone = GOES_WITH.get(cause, (cause,))
@@ -101,8 +114,11 @@ def charge_waits(shares: Shares, parts: StepParts) -> tuple[Shares, StepParts]:
     return dataclasses.replace(shares, of=of), dataclasses.replace(parts, shown_ns=shown)
 
 
-def measure_parts(book: TimeBook, shares: Shares) -> StepParts | None:
-    """The parts of the usual step; None where it did not run on a device."""
+def measure_parts(book: TimeBook, shares: Shares, *, least_dispatch: bool = True) -> StepParts | None:
+    """The parts of the usual step; None where it did not run on a device.
+
+    `least_dispatch`: no correction leaves an operator less of the host than operators take anywhere.
+    """
     tiling = book.tiling
     if tiling.host_ns is None or tiling.waits is None or shares.step_ns <= 0:
         return None
@@ -112,14 +128,20 @@ def measure_parts(book: TimeBook, shares: Shares) -> StepParts | None:
     cost = events * min(max(seen, LEAST_EVENT_NS), MOST_EVENT_NS)
     dispatch_ns = max(dispatch - cost, dispatch * (1.0 - REMOVABLE))
     launches = sum(group.calls for group in book.groups) / len(book)
+    usual_start_ns = dispatch_ns / launches if launches else 0.0
+    start_ns = 0.0
+    if least_dispatch:  # half of what was seen: of a replayed graph's kernels the host starts none itself
+        dispatch_ns = max(dispatch_ns, min(launches * LEAST_DISPATCH_NS, dispatch * HALF))
+        start_ns = min(LEAST_DISPATCH_NS, dispatch_ns / launches) if launches else 0.0
     return StepParts(
         step_ns=shares.step_ns,
         kernels_ns=shares.total(*KERNELS) * shares.step_ns,
         dispatch_ns=dispatch_ns,
         shown_ns={category: share.estimate * shares.step_ns for category, share in shares.of.items()},
         launches=launches,
-        merged_ns=_merged_ns(book, dispatch_ns / launches if launches else 0.0),
+        merged_ns=_merged_ns(book, start_ns or usual_start_ns),
         waits=max(0.0, float(np.median(tiling.waits)) - OWN_WAIT),
+        start_ns=start_ns,
     )
 
 

@@ -3,14 +3,17 @@
 Removing the share f of a step makes it 1/(1 − f) times as fast, so the same error in what is left weighs little where
 little is removed and all of itself where nearly everything is. Errors are therefore counted as ln(true / estimated)
 over f, and the range is the estimate times exp(quantile × f): a split conformal interval (Vovk, Gammerman and Shafer,
-"Algorithmic Learning in a Random World", 2005) whose cases stand in gain_cases.toml.
+"Algorithmic Learning in a Random World", 2005) whose cases stand in gain_cases.toml, by the edition of the rules that
+estimated them.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 
 from lynxbench.model.interval import Interval
+from lynxbench.model.result import RULES
 from lynxbench.tables import read_table
 
 COVERED = 0.9
@@ -24,11 +27,23 @@ def error_of(estimated: float, true: float) -> float:
     return math.log(true / estimated) / _removed(estimated)
 
 
-def predict_range(estimated: float) -> Interval:
+def recorded(rules: int = RULES) -> dict[str, dict[str, float]]:
+    """The cases that calibrate an edition's ranges: the newest that are not newer than the edition."""
+    editions = {int(name.removeprefix("edition_")): cases for name, cases in _TABLE.items()}
+    newest: dict[str, dict[str, float]] = editions[max(edition for edition in editions if edition <= rules)]
+    return newest
+
+
+def predict_range(estimated: float, rules: int = RULES) -> Interval:
     """The range in which the true gain of the fix lies in nine of ten cases like the recorded ones; never below 1."""
     estimated = max(1.0, estimated)
-    low, high = (estimated * math.exp(error * _removed(estimated)) for error in ERRORS)
+    low, high = (estimated * math.exp(error * _removed(estimated)) for error in _errors(rules))
     return Interval(max(1.0, min(low, estimated)), estimated, max(high, estimated))
+
+
+def cap_range(gain: Interval, most: float) -> Interval:
+    """The range up to what a ceiling allows: no kernel that does the same work passes its own."""
+    return Interval(gain.low, gain.estimate, max(gain.estimate, min(gain.high, most)))
 
 
 def calibrate(errors: list[float], covered: float = COVERED) -> tuple[float, float]:
@@ -43,5 +58,10 @@ def _removed(estimated: float) -> float:
     return max(1.0 - 1.0 / estimated, LEAST_REMOVED)
 
 
-RECORDED = read_table("attribute/judge/gain_cases.toml")
-ERRORS: tuple[float, float] = calibrate([error_of(case["estimated"], case["true"]) for case in RECORDED.values()])
+_TABLE = read_table("attribute/judge/gain_cases.toml")
+
+
+@cache
+def _errors(rules: int) -> tuple[float, float]:
+    cases = recorded(rules).values()
+    return calibrate([case.get("error", error_of(case["estimated"], case["true"])) for case in cases])

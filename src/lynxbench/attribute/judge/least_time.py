@@ -5,14 +5,15 @@ the step: the bytes it must read, the operations it must do, against the same ce
 then split by kernel names alone: products, kernels too short to be anything but fixed cost, and others.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.operands import OperatorCall
-from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, kernel_kind, operator_kind
+from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, is_layout, kernel_kind, operator_kind
 from lynxbench.attribute.read.trace import NONE, EventKind
 from lynxbench.model.attribution import Category, StepWork
 from lynxbench.model.interval import Interval
@@ -165,15 +166,19 @@ class Fusion:
     """Calls fewer than before."""
 
 
-def find_fusion(book: TimeBook) -> Fusion:
-    """Chains of passes in the last step, and the time that their intermediate results cost."""
+def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
+    """Chains of passes in the last step, and the time that their intermediate results cost.
+
+    `joined`: the kernels of one operator are one pass. One on more elements than 32 bits count is cut into several,
+    and only one of them carries the operands.
+    """
     saved = [0.0, 0.0]
     lengths: list[int] = []
     attention = 0
     chain: list[OperatorGroup] = []
     before: OperatorGroup | None = None
-    for index in (*book.sequence, None):
-        group = None if index is None else book.groups[index]
+    in_order = [book.groups[index] for index in book.sequence]
+    for group in (*(_joined(in_order) if joined else in_order), None):
         if group is not None and (group.kind in TRANSPARENT or _is_aside(chain, group)):
             continue
         if group is not None and _joins(chain, group):
@@ -193,6 +198,23 @@ def find_fusion(book: TimeBook) -> Fusion:
     return Fusion(
         saved_ns, len(lengths), max(lengths, default=0), attention, sum(lengths) - len(lengths) + 2 * attention
     )
+
+
+def _joined(in_order: Sequence[OperatorGroup]) -> Iterator[OperatorGroup]:
+    """The same with neighbouring kernels of one operator's call as one, where only one of them has operands."""
+    last: OperatorGroup | None = None
+    for group in in_order:
+        alike = last is not None and last.name == group.name and group.kind in PASSES
+        if last is not None and alike and (last.work is None) != (group.work is None):
+            whole, part = (last, group) if last.work is not None else (group, last)
+            took = whole.self_ns / whole.calls + part.self_ns / part.calls
+            last = dataclasses.replace(whole, calls=1, self_ns=round(took))
+            continue
+        if last is not None:
+            yield last
+        last = group
+    if last is not None:
+        yield last
 
 
 def _attention_ns(
@@ -251,24 +273,35 @@ def _saved_ns(chain: list[OperatorGroup]) -> tuple[float, float]:
 # --- rows picked by a product with ones and zeros ---------------------------------------------------------------------
 
 
-def find_picking(book: TimeBook) -> float:
-    """Nanoseconds a step in work on one-hot rows: what a look-up does without arithmetic."""
+def find_picking(book: TimeBook) -> tuple[float, float]:
+    """Nanoseconds and kernels a step in work on one-hot rows: what a look-up does without arithmetic."""
     tiling = book.tiling
     rows = tiling.trace.rows_named("aten::one_hot".__eq__, EventKind.OPERATOR)
     numbers = set(tiling.trace.signature[rows].tolist()) - {NONE}
     made = {_one_hot_elements(tiling.trace.signatures[number]) for number in numbers}
     sizes = made - {0}
-    took = 0
+    took = count = 0
     for calls in tiling.calls if sizes else ():
         if calls.call is not None and any(tensor.elements in sizes for tensor in calls.call.tensors):
             took += int(calls.took_ns.sum())
-    return took / len(book)
+            count += len(calls.took_ns)
+    return took / len(book), count / len(book)
 
 
 def _one_hot_elements(call: OperatorCall) -> int:
     """Elements of the rows that were made; 0 where the number of classes was left to the data."""
     classes = [int(text) for text in call.concrete if text.isdigit()]
     return call.tensors[0].elements * classes[0] if call.tensors and classes else 0
+
+
+# --- operands laid out anew inside an operator ------------------------------------------------------------------------
+
+
+def find_relaid(book: TimeBook) -> tuple[float, float]:
+    """Nanoseconds and kernels a step that only bring operands into the layout of the kernel that computes."""
+    relaid = [calls for calls in book.tiling.calls if is_layout(calls.kernel or "")]
+    took = sum(int(calls.took_ns.sum()) for calls in relaid)
+    return took / len(book), sum(len(calls.took_ns) for calls in relaid) / len(book)
 
 
 # --- operands that are larger than they need be ---------------------------------------------------------------------

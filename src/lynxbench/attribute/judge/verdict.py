@@ -21,6 +21,7 @@ from lynxbench.attribute.judge.causes import (
     NARROWER,
     NO_GAIN,
     PICKED,
+    RELAID,
     SLOW_KERNELS,
     SMALL_KERNELS,
     STALLED,
@@ -32,7 +33,7 @@ from lynxbench.attribute.judge.causes import (
     speedup,
 )
 from lynxbench.attribute.judge.fix_left import StepParts, charge_waits, measure_parts
-from lynxbench.attribute.judge.gain_range import predict_range
+from lynxbench.attribute.judge.gain_range import cap_range, predict_range
 from lynxbench.attribute.judge.least_time import (
     Fusion,
     KernelEfficiency,
@@ -41,6 +42,7 @@ from lynxbench.attribute.judge.least_time import (
     find_fusion,
     find_masked,
     find_picking,
+    find_relaid,
     measure_efficiency,
     measure_whole_step,
 )
@@ -71,7 +73,7 @@ WORTH_COPYING = 0.25
 """Share of a step in copies before they are called the cause."""
 ANYTHING = 1e-6
 ELSE_THAN_COPIES = 0.03
-"""Share of a step that other kernels must have: a step that does nothing but copy may have nothing else to do."""
+"""Share of a step that other kernels must have: one that only copies may have nothing else to do."""
 WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 MOSTLY = 0.5
@@ -79,6 +81,10 @@ CAUSAL = 0.5
 """Share of the pairs of positions that a causal mask leaves; most masks that are square are causal."""
 REPLAYED = 4
 """The edition of the rules since which a gain is what a fix leaves, with a range from recorded cases."""
+ACCOUNTED = 5
+"""… since which kernels of unknown work are a doubt, and layouts that are made anew a cause."""
+MOST_UNKNOWN = 1.0 - 1.0 / 1.3
+"""Share of a step in kernels of unknown work beyond which a gain of 1.3 cannot be excluded."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -106,6 +112,8 @@ class StepFigures:
     damaged: bool
     parts: StepParts | None = None
     """What lies side by side in a step on a device; None elsewhere, and by rules before edition 4."""
+    rules: int = RULES
+    """The edition that ranges are those of."""
 
     @property
     def hardware_floor(self) -> float:
@@ -120,17 +128,20 @@ class StepFigures:
     def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
         """The gain of a step without so much of its kernels' time; the host may then be what it takes."""
         if self.parts is None:
-            return predict_range(speedup(removed_ns / self.shares.step_ns if self.shares.step_ns else 0.0))
-        return predict_range(self.parts.step_ns / max(self.parts.without_ns(removed_ns, launches), 1.0))
+            return predict_range(speedup(removed_ns / self.shares.step_ns if self.shares.step_ns else 0.0), self.rules)
+        return predict_range(self.parts.step_ns / max(self.parts.without_ns(removed_ns, launches), 1.0), self.rules)
 
     def range_of(self, cause: Category) -> Interval:
         """The gain of a step without the cause of a wait."""
         if self.parts is None:
-            return predict_range(speedup(self.shares.estimate(cause) - self.residual(cause)))
-        gain = predict_range(self.parts.step_ns / max(self.parts.left_ns(cause), 1.0))
+            return predict_range(speedup(self.shares.estimate(cause) - self.residual(cause)), self.rules)
+        gain = predict_range(self.parts.step_ns / max(self.parts.left_ns(cause), 1.0), self.rules)
         if cause is Category.LAUNCH:  # at the most, calls that are alike do not need each other and become one
             merged = self.parts.step_ns / max(self.parts.merged_left_ns, 1.0)
             gain = dataclasses.replace(gain, high=max(gain.high, merged))
+        if cause is Category.INPUT and self.rules >= ACCOUNTED:
+            prepared = self.parts.step_ns / max(self.parts.prepared_left_ns, 1.0)
+            gain = dataclasses.replace(gain, high=max(gain.high, prepared))
         return gain
 
 
@@ -162,7 +173,7 @@ def measure_steps(
     tiling = book.tiling
     step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
     shares = correct_shares(book, step_ms * 1e6 if step_ms is not None and step_ms > 0 else None)
-    parts = measure_parts(book, shares) if rules >= REPLAYED else None
+    parts = measure_parts(book, shares, least_dispatch=rules >= ACCOUNTED) if rules >= REPLAYED else None
     if parts is not None:
         shares, parts = charge_waits(shares, parts)
     efficiency = measure_efficiency(book.groups)
@@ -170,7 +181,8 @@ def measure_steps(
     damaged = tiling.trace.damaged or misnested or not (tiling.on_device or book.groups)
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
-    return StepFigures(book, step_ms, shares, efficiency, find_fusion(book), whole, contention, damaged, parts)
+    fusion = find_fusion(book, joined=rules >= ACCOUNTED)
+    return StepFigures(book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules)
 
 
 def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
@@ -224,7 +236,7 @@ def _contended(draft: VerdictDraft, contention: Contention, rules: int) -> Verdi
         return dataclasses.replace(draft, weak=True, rivals=((Layer.SYSTEM, contention.why),))
     waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
     cause = dataclasses.replace(STALLED, next_step=contention.fix, why=contention.why)
-    gain = predict_range(speedup(waited.estimate)) if rules >= REPLAYED else gain_of(waited)
+    gain = predict_range(speedup(waited.estimate), rules) if rules >= REPLAYED else gain_of(waited)
     return VerdictDraft(draft.bottleneck, Bound.SOFTWARE, cause, draft.weak, gain, contention.why)
 
 
@@ -235,10 +247,15 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
     step_ns = figures.book.usual_ns
     saved = figures.fusion.saved_ns.scaled(1.0 / step_ns if step_ns else 0.0)
     copied = _copies(figures)[0] if rules >= 3 else 0.0
-    picked = find_picking(figures.book) / step_ns if rules >= REPLAYED and step_ns else 0.0
-    if picked >= DOMINANT:
+    picked_ns, picks = find_picking(figures.book) if rules >= REPLAYED else (0.0, 0.0)
+    if step_ns and picked_ns / step_ns >= DOMINANT:
         reason = "a look-up needs no arithmetic"
-        return VerdictDraft(top, Bound.SOFTWARE, PICKED, weak, figures.range_without(picked * step_ns), reason)
+        gain = figures.range_without(picked_ns, picks if rules >= ACCOUNTED else 0.0)
+        return VerdictDraft(top, Bound.SOFTWARE, PICKED, weak, gain, reason)
+    relaid_ns, changes = find_relaid(figures.book) if rules >= ACCOUNTED else (0.0, 0.0)
+    if step_ns and relaid_ns / step_ns >= max(WORTH_COPYING, saved.estimate, copied):
+        reason = "the kernels that compute want another layout"
+        return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
     beside = both - copied if rules < REPLAYED else _beside_copies(figures)
     if copied >= max(WORTH_COPYING, saved.estimate) and beside >= (ELSE_THAN_COPIES if rules < REPLAYED else ANYTHING):
         weak = weak or beside < ELSE_THAN_COPIES
@@ -249,9 +266,9 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
         return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
         gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
-        merged = figures.fusion.merged
         # What a pass reads beside its predecessor's result mostly comes from inside the chain: the most is usual.
-        gain = figures.range_without(saved.high * step_ns, merged) if rules >= REPLAYED else gain
+        usual = saved.estimate if figures.fusion.attention and rules >= ACCOUNTED else saved.high
+        gain = figures.range_without(usual * step_ns, figures.fusion.merged) if rules >= REPLAYED else gain
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
@@ -273,10 +290,15 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) 
     if both < DOMINANT:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
     if reached >= NEAR_CEILING:
-        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+        unknown = both * (1.0 - efficiency.coverage)
+        if unknown <= MOST_UNKNOWN or rules < ACCOUNTED:
+            return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+        reason = f"{unknown:.0%} of it runs in kernels whose work is not known, beside others near the ceiling"
+        gain = dataclasses.replace(gain, high=max(gain.high, speedup(unknown)))
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     if reached <= FAR_BELOW_CEILING:
         if rules >= REPLAYED:
-            gain = _to_the_ceiling(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
+            gain = cap_range(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
     return _judge_between(figures, top, gain, weak, rules)
 
@@ -311,16 +333,11 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
         faster_ns = shares.total(*KERNELS) * (1.0 - figures.efficiency.overall / TYPICAL_EFFICIENCY) * shares.step_ns
         if rules >= REPLAYED:
-            gain = _to_the_ceiling(figures.range_without(max(0.0, faster_ns)), gain.high)
+            gain = cap_range(figures.range_without(max(0.0, faster_ns)), gain.high)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, reason)
     older = gain_of(shares.of[removable], figures.residual(removable))
     gain = figures.range_of(removable) if rules >= REPLAYED else older
     return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
-
-
-def _to_the_ceiling(gain: Interval, most: float) -> Interval:
-    """No kernel that does the same work passes its ceiling."""
-    return dataclasses.replace(gain, high=max(gain.estimate, min(gain.high, most)))
 
 
 def _copies(figures: StepFigures) -> tuple[float, float]:

@@ -151,6 +151,17 @@ def is_relocation(name: str) -> bool:
     return _MADE.search(name) is None
 
 
+_LAYOUT = re.compile(
+    r"nchw_?to_?nhwc|nhwc_?to_?nchw|ncdhw_?to_?ndhwc|ndhwc_?to_?ncdhw|tensor_?transform|transpose_?nchw|im2col|col2im",
+    re.IGNORECASE,
+)
+
+
+def is_layout(kernel: str) -> bool:
+    """Whether a kernel only lays an operand out anew for the one that computes."""
+    return _LAYOUT.search(kernel) is not None
+
+
 _WHOLE_GRAPH = re.compile(r"^(CUDA graph|TensorRT engine$|\{ForeignNode\[|custom-call([._]\d+)?$|fusion([._]\d+)?$)")
 """What runs inside is not known."""
 _BY_NAME: tuple[tuple[re.Pattern[str], OperatorKind], ...] = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lynxbench.attribute.judge import causes
-from lynxbench.attribute.judge.gain_range import COVERED, RECORDED
+from lynxbench.attribute.judge.gain_range import COVERED, recorded
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
@@ -30,6 +30,7 @@ _OF_CAUSE = {
     causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
     causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
     causes.COPIED: ", much of it only to copy what was in memory before",
+    causes.RELAID: ", much of it only to lay data out anew for the kernels that compute",
     causes.PICKED: ", to pick rows by multiplying with ones and zeros",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
@@ -75,7 +76,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         symptom_layer=cause.symptom if certain else None,
         shares={category: share.estimate for category, share in shares.of.items()},
         gain_if_removed=draft.gain,
-        evidence=(lines[0], *_fix(draft), *lines[1:]),
+        evidence=(lines[0], *_fix(draft, figures.rules), *lines[1:]),
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
@@ -113,12 +114,12 @@ def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) 
     return f"{_lead(draft.bound)}: {text}"
 
 
-def _fix(draft: VerdictDraft) -> tuple[str, ...]:
+def _fix(draft: VerdictDraft, rules: int) -> tuple[str, ...]:
     """What the gain supposes, and what its range is."""
     if not draft.predicted:
         return ()
     gain = draft.gain
-    kept = f"{COVERED:.0%} of gains lie in such a range by {len(RECORDED)} recorded cases"
+    kept = f"{COVERED:.0%} of gains lie in such a range by {len(recorded(rules))} recorded cases"
     return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {draft.cause.fix}; {kept}",)
 
 
