@@ -9,10 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from lynxbench.engines.torch import TorchAdapter, estimate
-from lynxbench.engines.torch.estimate import EMULATED_SLOWDOWN, Slowdown, measure_slowdown
+from lynxbench.engines.torch import TorchAdapter, estimate, torch_session
+from lynxbench.engines.torch.estimate import EMULATED_SLOWDOWN, Slowdown, lacking_arithmetic, measure_slowdown
+from lynxbench.executor.host import Host
 from lynxbench.model.job import Job
-from lynxbench.model.precision import Precision
+from lynxbench.model.precision import Native, Precision
 
 
 def _load(name: str) -> ModuleType:
@@ -92,6 +93,38 @@ def test_the_probe_is_quick_and_finds_fp32_level_with_itself() -> None:
     assert time.process_time() - began < 4 * (os.cpu_count() or 1)
     assert min(same.few_rows, same.many_rows) < EMULATED_SLOWDOWN
     assert not same.emulated
+
+
+@pytest.mark.parametrize(
+    ("flags", "lacks"),
+    [
+        pytest.param("flags : avx2 avx512f avx512_vnni f16c", "widened to fp32", id="x86 without bf16"),
+        pytest.param("flags : avx2 avx512f avx512_bf16", None, id="x86 with bf16"),
+        pytest.param("flags : avx2 avx512f amx_bf16 amx_tile", None, id="x86 with matrix tiles"),
+        pytest.param("Features : fp asimd asimdhp", "bf16", id="arm without bf16"),
+        pytest.param("Features : fp asimd bf16", None, id="arm with bf16"),
+        pytest.param("", None, id="flags that cannot be read say nothing"),
+    ],
+)
+def test_a_widened_product_is_emulated_however_quick_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str, lacks: str | None
+) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text(f"processor : 0\n{flags}\n")
+    monkeypatch.setattr(estimate, "Host", lambda: Host(root=tmp_path))
+    level = Slowdown(few_rows=1.1, many_rows=1.5, fp32_few_s=1e-4, fp32_many_s=1e-3)
+    monkeypatch.setattr(estimate, "measure_slowdown", lambda precision: level)
+    found = lacking_arithmetic(Precision.BF16)
+    assert found is None if lacks is None else found is not None and lacks in found
+    skip = TorchAdapter().estimate(job("bf16", reference_step_s=1.0, protocol={"emulated_limit": "1 s"}))
+    assert (skip is not None) is (lacks is not None)
+    monkeypatch.setattr(torch_session, "lacking_arithmetic", lacking_arithmetic)
+    session = TorchAdapter().open(make_job("generate", {**SMOLLM2, "layers": 1}, "bf16", tokens=(4, 2)))
+    monkeypatch.setattr(torch_session, "measure_slowdown", lambda precision: level)
+    executed = session.executed()
+    session.close()
+    assert executed.native is (Native.NATIVE if lacks is None else Native.EMULATED)
+    assert lacks is None or lacks in executed.how
 
 
 def test_a_cpu_without_half_precision_is_found_out_within_seconds() -> None:

@@ -16,9 +16,12 @@ from lynxbench.engines.torch.device import capability, choose_device, measure_be
 from lynxbench.engines.torch.model_loading import Source, find_source
 from lynxbench.engines.torch.number_formats import FORMATS, recipe_for, supports
 from lynxbench.errors import CannotRun
+from lynxbench.executor.host import Host
+from lynxbench.executor.native_precisions import cpu_precision
+from lynxbench.executor.processor import parse_cpuinfo
 from lynxbench.model.contract import TorchEngine
 from lynxbench.model.job import Job, Skip
-from lynxbench.model.precision import Precision
+from lynxbench.model.precision import Native, Precision
 from lynxbench.model.workload import Task, Workload
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import ModelFamily
@@ -59,9 +62,21 @@ def estimate(job: Job) -> Skip | None:
         return None
     torch.set_num_threads(job.threads)
     slowdown = measure_slowdown(job.precision)
-    if not slowdown.emulated:
+    if not slowdown.emulated and lacking_arithmetic(job.precision) is None:
         return None
     return _judge(job, slowdown)
+
+
+def lacking_arithmetic(precision: Precision) -> str | None:
+    """Why this CPU multiplies no numbers of 16 bits itself, by its flags; None where it does, or they are not known.
+
+    A product that waits for memory is no slower for being widened first, so its time alone does not tell.
+    """
+    if precision not in (Precision.FP16, Precision.BF16):
+        return None
+    first = next(iter(parse_cpuinfo(Host().text_or("/proc/cpuinfo"))), {})
+    native, reason = cpu_precision((first.get("flags") or first.get("Features") or "").split(), precision.value)
+    return reason if native is Native.EMULATED else None
 
 
 def _unsupported(precision: Precision, device: torch.device, workload: Workload) -> str | None:

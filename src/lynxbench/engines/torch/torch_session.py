@@ -19,7 +19,7 @@ from lynxbench.engines.torch.ceilings import measure_ceilings, recheck_ceilings
 from lynxbench.engines.torch.classify import Classify
 from lynxbench.engines.torch.device import choose_device, device_facts, memory_peak_bytes, release_memory
 from lynxbench.engines.torch.embed import Embed
-from lynxbench.engines.torch.estimate import measure_slowdown
+from lynxbench.engines.torch.estimate import lacking_arithmetic, measure_slowdown
 from lynxbench.engines.torch.events import open_clock
 from lynxbench.engines.torch.graphs import COMPILATIONS, check_compiler
 from lynxbench.engines.torch.grouped_attention import OF_THE_LIBRARY, choose_attention, describe_attention, refusing
@@ -238,8 +238,10 @@ class TorchSession:
             native, how = Native.NATIVE, "fp32 products, the CPU's own format"
         else:
             slowdown = measure_slowdown(precision)
-            native = Native.EMULATED if slowdown.emulated else Native.NATIVE
+            lacks = lacking_arithmetic(precision)
+            native = Native.EMULATED if slowdown.emulated or lacks else Native.NATIVE
             how = f"{prepared.quantisation if prepared.toolchain else precision.value}: {slowdown.words}"
+            how += f"; {lacks}" if lacks else ""
         return ExecutedAs(native=native, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
 
     def _judge_device(self, kernels: dict[str, float]) -> tuple[Native, str]:
