@@ -120,6 +120,17 @@ class SeenRates:
             together.append(bounded(_together(own, pool), self.to_pass, self.sure))
         return tuple(together)
 
+    def shown(self) -> float | None:
+        """The highest rate that passed, is not undone, and whose own requests show every bound at `to_pass`.
+
+        It is what can be said at any moment, before a follow-up; scouts and rates that came to no verdict say nothing:
+        summed over rates, what they met claimed too much in more than half of the searches that it spoke in.
+        """
+        lowest_fail = min(self.fails(0.0), default=math.inf)
+        rates = {probe.rate_per_s for probe in self.probes if not probe.scout} - set(self.lost)
+        held = [rate for rate in rates if rate < lowest_fail and self.has_passed(rate) and is_shown(self.pooled(rate))]
+        return max(held, default=None)
+
     def telling(self) -> float:
         """Independent requests that tell the allowed share from one a little under it."""
         return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.bounds)
@@ -159,6 +170,11 @@ class SeenRates:
 def is_met(shares: Sequence[Share]) -> bool:
     """Whether no more requests were late than each bound allows."""
     return all(share.interval.estimate <= share.bound.violations for share in shares)
+
+
+def is_shown(shares: Sequence[Share]) -> bool:
+    """Whether every bound is shown to hold."""
+    return is_met(shares) and all(share.settled and share.interval.high <= share.bound.violations for share in shares)
 
 
 def is_broken(shares: Sequence[Share]) -> bool:

@@ -181,7 +181,8 @@ def held_by_runs(search: SaturationRecord, outcomes: Sequence[SloOutcome]) -> Sa
     if not missed or not search.confirmed or search.watched_s is None:  # earlier versions did not ask for it
         return search
     note = f"the runs at the claimed rate missed {', '.join(missed)}"
-    return search.model_copy(update={"confirmed": False, "note": "; ".join(filter(None, (note, search.note)))})
+    undone = {"confirmed": False, "at_least_per_s": None}  # it is that rate which the runs speak against
+    return search.model_copy(update={**undone, "note": "; ".join(filter(None, (note, search.note)))})
 
 
 def _load_figures(
