@@ -220,6 +220,8 @@ def _check(saturation: SaturationRecord, passed_per_s: float, slo: Slo, seed: in
 
 def _basis(saturation: SaturationRecord, passed_per_s: float) -> str:
     upper = f", failed at {plain(saturation.upper_per_s)} /s" if saturation.upper_per_s is not None else ""
+    if not saturation.confirmed and saturation.at_least_per_s is not None:
+        return f"a lower bound of the saturation: at least {plain(passed_per_s)} /s held the objective{upper}"
     return f"steady-state saturation: {plain(passed_per_s)} /s held the objective{upper}"
 
 

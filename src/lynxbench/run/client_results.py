@@ -229,6 +229,9 @@ def _load_figures(
 
 def _load_words(contract: Contract, saturation: SaturationRecord | None) -> str:
     if saturation is not None and saturation.passed_per_s is not None:
+        if not saturation.confirmed and saturation.at_least_per_s is not None:
+            held = f"holds at least {saturation.at_least_per_s:.4g} /s, not shown beyond"
+            return f"open loop, poisson {saturation.passed_per_s:.4g} /s; the search {held}"
         return f"open loop, poisson {saturation.passed_per_s:.4g} /s, the largest rate that held the objective"
     return conditions_of(contract, 1).load
 
