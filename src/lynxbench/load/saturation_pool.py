@@ -123,13 +123,17 @@ class SeenRates:
     def shown(self) -> float | None:
         """The highest rate that passed, is not undone, and whose own requests show every bound at `to_pass`.
 
-        It is what can be said at any moment, before a follow-up; scouts and rates that came to no verdict say nothing:
-        summed over rates, what they met claimed too much in more than half of the searches that it spoke in.
+        It is what can be said at any moment, before a follow-up. Counted requests alone speak: scouts and rates that
+        came to no verdict do not, nor does the distance of a limit that no request has come near.
         """
         lowest_fail = min(self.fails(0.0), default=math.inf)
         rates = {probe.rate_per_s for probe in self.probes if not probe.scout} - set(self.lost)
-        held = [rate for rate in rates if rate < lowest_fail and self.has_passed(rate) and is_shown(self.pooled(rate))]
-        return max(held, default=None)
+        passed = [rate for rate in rates if rate < lowest_fail and self.has_passed(rate)]
+        return max((rate for rate in passed if is_shown(self._counted(rate))), default=None)
+
+    def _counted(self, rate_per_s: float) -> list[Share]:
+        """What all probes say of a rate, without what is taken from the distance to the limit."""
+        return [bounded(replace(share, tail=1.0), self.to_pass, self.sure) for share in self.pooled(rate_per_s)]
 
     def telling(self) -> float:
         """Independent requests that tell the allowed share from one a little under it."""
