@@ -344,10 +344,11 @@ class _Whole(_Stream):
         server, number = self._server, self._number
         if self._peer.closed:
             return 0
+        answer = http_answer("200 OK", self._body())
         server.first[number] = server.last[number] = perf_counter_ns()
         server.events[number] = 1
         if self._outcome is not ServedOutcome.DROP:
-            self._peer.write(http_answer("200 OK", self._body()))
+            self._peer.write(answer)
         self._over()
         return 0
 
