@@ -36,7 +36,7 @@ name: kinds
 question: Is the client on time with this kind of work?
 regime: latency
 workload:
-  task: generate
+  task: {task}
   model: {{source: served, name: ground-truth}}
   precisions: [fp32]
 {workload}
@@ -75,6 +75,15 @@ def sound(seed: int) -> str:
     return base64.b64encode(form + noise).decode()
 
 
+RANKED = (
+    "  input_tokens: {distribution: fixed, value: 64}\n  arrival: {process: poisson, rate: 100 /s}\n"
+    "  rerank: {documents: {distribution: uniform, low: 4, high: 28}}"
+)
+SOUND = "  arrival: {process: poisson, rate: 100 /s}\n  audio: {seconds: {distribution: uniform, low: 1, high: 3}}"
+OTHERS = {"rerank, 16 documents": "rerank", "transcribe, 1 to 3 s": "transcribe"}
+"""Kinds that are no generation, and their tasks."""
+
+
 def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
     """Workload, engine and trace of each."""
     trace = []
@@ -109,6 +118,10 @@ def kinds(folder: Path) -> dict[str, tuple[str, str, str]]:
         "sessions of 4 calls": (f"{OPEN}\n  prompts: {{file: {folder}/sessions.jsonl, form: sessions}}", "", ""),
         "images of 16 KB": (f"{OPEN}\n  prompts: {{file: {folder}/images.jsonl, form: jsonl}}", "", ""),
         "sound of 21 KB": (f"{OPEN}\n  prompts: {{file: {folder}/sounds.jsonl, form: jsonl}}", "", ""),
+        "Responses": (LENGTHS, "  endpoint: responses", ""),
+        "Messages": (LENGTHS, "  endpoint: messages", ""),
+        "rerank, 16 documents": (RANKED, "", ""),
+        "transcribe, 1 to 3 s": (SOUND, "", ""),
         "cancelled 20 %": (f"{LENGTHS}\n  cancel: {{share: 20 %, after_events: 3}}", "", ""),
     }
 
@@ -118,14 +131,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rate", type=float, default=200.0, help="arrivals a second")
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--kind", default="", help="only kinds whose name holds this")
     given = parser.parse_args()
     print(
         f"{'kind':<22}{'requests':>9}{'late mean':>12}{'late p99':>11}{'first token':>13}{'p99':>10}{'core':>7}  void"
     )
     with tempfile.TemporaryDirectory() as folder:
         for name, (workload, engine, trace) in kinds(Path(folder)).items():
+            if given.kind not in name:
+                continue
             with running_server(Behaviour(ttft_ms=50, itl_ms=10)) as server:
-                terms = parse_contract(CONTRACT.format(workload=workload, engine=engine, url=server.url))
+                task = OTHERS.get(name, "generate")
+                terms = parse_contract(CONTRACT.format(task=task, workload=workload, engine=engine, url=server.url))
                 log = parse_log(trace) if trace else None
                 exchange = exchange_of(terms, run=1, trace=log, calibration=CALIBRATION)
                 load = OpenLoop(poisson(given.rate, given.seconds, seed=2))

@@ -9,7 +9,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.mlperf_forms import MlperfForm
 from lynxbench.model.strict_file import validate
-from lynxbench.model.workload import Task
+from lynxbench.model.workload import SERVED_TASKS, Task
 from lynxbench.tables import read_table
 
 _TABLE = read_table("contract/template.toml")
@@ -44,6 +44,7 @@ def render_template(
     """
     if url and engine not in SERVERS:
         raise BadInput(f"--url goes with a server (--engine {' or '.join(SERVERS)}), not with {engine or 'torch'}")
+    engine = engine or ("openai" if task in SERVED_TASKS else "")
     served = engine in SERVERS
     if mlperf is not None and not served:
         raise BadInput(f"--mlperf goes with a server (--engine {' or '.join(SERVERS)}), not with {engine or 'torch'}")
@@ -64,7 +65,8 @@ def render_template(
     }
     # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
     contract = validate(nodes_from_json(document, file), "contract new", CONTRACT)
-    hidden = frozenset({"input_tokens"} if task is Task.CALLABLE else ())
+    hidden = frozenset({"input_tokens"} if task in (Task.CALLABLE, Task.TRANSCRIBE) else ())
+    hidden |= {key for key, of in (("rerank", Task.RERANK), ("audio", Task.TRANSCRIBE)) if task is not of}
     if task is not Task.GENERATE or engine not in ("", "torch", "openai"):
         hidden |= {"accuracy"}
     header = _HEADER.format(file=file) + "".join(f"# {remark}\n" for remark in remarks)
@@ -94,7 +96,11 @@ def _workload(task: Task, model: str) -> dict[str, object]:
         workload["arrival"] = {"process": "poisson", "rate": "1 /s"}
     elif task is not Task.CALLABLE:
         workload["precisions"] = ["fp32", "bf16"] if task is Task.TRAIN_STEP else ["fp32", "int8"]
-    if task is not Task.CALLABLE and not _VISION.match(model):
+    if task is Task.RERANK:
+        workload["rerank"] = {"documents": {"distribution": "fixed", "value": 16}}
+    if task is Task.TRANSCRIBE:
+        workload["audio"] = {"seconds": {"distribution": "fixed", "value": 10}}
+    elif task is not Task.CALLABLE and not _VISION.match(model):
         workload["input_tokens"] = {"distribution": "fixed", "value": 64}
     if task is Task.GENERATE:
         workload["output_tokens"] = {"distribution": "fixed", "value": 32}

@@ -195,7 +195,7 @@ def _saturation(result: Result, figures: PrecisionResult) -> tuple[SaturationRec
         )
     if not result.contract.objective.slo:
         raise Refused(f"contract {result.contract.name} bounds no latency: saturated has no meaning there")
-    return search, search.passed_per_s, result.contract.objective.slo[0]
+    return search, search.lower_per_s or search.passed_per_s, result.contract.objective.slo[0]
 
 
 @lru_cache(maxsize=32)
@@ -220,6 +220,8 @@ def _check(saturation: SaturationRecord, passed_per_s: float, slo: Slo, seed: in
 
 def _basis(saturation: SaturationRecord, passed_per_s: float) -> str:
     upper = f", failed at {plain(saturation.upper_per_s)} /s" if saturation.upper_per_s is not None else ""
+    if not saturation.confirmed and saturation.at_least_per_s is not None:
+        return f"a lower bound of the saturation: at least {plain(passed_per_s)} /s held the objective{upper}"
     return f"steady-state saturation: {plain(passed_per_s)} /s held the objective{upper}"
 
 
@@ -259,6 +261,8 @@ def _cautions(
     notes = [*figures.validity.reasons] if figures.validity.verdict != "valid" else []
     if not saturation.confirmed:
         notes.append(f"the saturation was not confirmed by a follow-up: {saturation.note or 'the search ended early'}")
+        if saturation.at_least_per_s is not None:
+            notes.append("it is sized from a lower bound of the saturation: fewer nodes may do, and none is shown to")
     if checked is None:
         notes.append("fewer than two stable points of the curve: the size rests on the split of demand, unsimulated")
     elif not checked.agrees:

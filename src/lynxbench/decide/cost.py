@@ -168,6 +168,8 @@ def _within_objective(figures: PrecisionResult) -> tuple[float | None, str]:
     if load is None:
         return None, "no load run: nothing is known about requests within an objective"
     if load.saturation is not None and load.saturation.passed_per_s is not None:
+        if not load.saturation.confirmed and load.saturation.at_least_per_s is not None:
+            return load.saturation.at_least_per_s, "at least this within the objective; not shown beyond"
         return load.saturation.passed_per_s, "saturation within the objective"
     if load.goodput_per_s is not None and load.goodput_per_s.estimate is not None:
         return load.goodput_per_s.estimate, "goodput at the measured load"

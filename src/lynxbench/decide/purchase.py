@@ -209,9 +209,12 @@ def saturation_point(result: Result) -> SaturationPoint | None:
         if saturation is not None and saturation.passed_per_s is not None:
             bounds = ", ".join(figures.load.budget) if figures.load is not None else ""
             upper = saturation.upper_per_s or saturation.ceiling_per_s
-            held = f"{plain(saturation.passed_per_s)} req/s [{plain(saturation.passed_per_s)}, {plain(upper)}]"
+            lower = saturation.lower_per_s or saturation.passed_per_s
+            held = f"{plain(lower)} req/s [{plain(lower)}, {plain(upper)}]"
+            if not saturation.confirmed and saturation.at_least_per_s is not None:
+                held = f"at least {plain(lower)} req/s, not shown beyond,"
             words = f"{held} within {bounds} ({figures.precision})"
-            return SaturationPoint(result, figures, saturation.passed_per_s, upper, words)
+            return SaturationPoint(result, figures, lower, upper, words)
         rate = figures.sustained
         closed = result.contract.engine.name not in ("openai", "kserve")
         if closed and rate is not None and rate.estimate and is_steady(figures):

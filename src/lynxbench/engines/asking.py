@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from lynxbench.engines import openai
+from lynxbench.engines.languages import language_of
 from lynxbench.errors import CannotRun
 from lynxbench.https import HttpAnswer, request
+from lynxbench.load.http import EventSplitter
+from lynxbench.load.response_reading import Language, ResponseReader
 from lynxbench.model.serving import CacheState, OpenAiEngine, ServedEngine
 from lynxbench.workload.texts import read_prompts
 
@@ -33,14 +36,19 @@ def calibrate(engine: OpenAiEngine, service: openai.Service) -> TokenCalibration
     for count in (SHORT_WORDS, LONG_WORDS):
         prompt = opening + " ".join(words[:count])
         body = openai.build_body(service, prompt, 2, cache_salt="calibration" if service.bypass_cache else "")
-        reader = openai.OpenAiReader(keep_text=False)
-        prepared = openai.build_request(service, body)
-        _read(ask(engine, prepared), reader, _address(engine, prepared))
+        reader = ask_for(engine, openai.build_request(service, body), language_of(service.endpoint))
         if reader.input_tokens < 0:
             return TokenCalibration(reader.output_tokens >= 0, 0.0, 0.0)
         counts.append(reader.input_tokens)
     slope = max(0.0, (counts[1] - counts[0]) / (LONG_WORDS - SHORT_WORDS))
     return TokenCalibration(reader.output_tokens >= 0, slope, counts[0] - slope * SHORT_WORDS)
+
+
+def ask_for(engine: ServedEngine, prepared: bytes, language: Language) -> ResponseReader:
+    """One answer, read as those of the run will be; CannotRun says what is wrong with it."""
+    reader = language.reader(keep_text=False)
+    _read(ask(engine, prepared), reader, _address(engine, prepared))
+    return reader
 
 
 def ask(engine: ServedEngine, prepared: bytes) -> HttpAnswer:
@@ -75,14 +83,14 @@ def _address(engine: ServedEngine, prepared: bytes) -> str:
     return f"{parts.scheme}://{parts.netloc}{prepared.split(b' ', 2)[1].decode('ascii')}"
 
 
-def _read(answer: HttpAnswer, reader: openai.OpenAiReader, where: str) -> None:
+def _read(answer: HttpAnswer, reader: ResponseReader, where: str) -> None:
     try:
         if answer.headers.get_content_type() == "text/event-stream":
-            for block in answer.body.replace(b"\r\n", b"\n").split(b"\n\n"):
-                if block.startswith(b"data: "):
-                    reader.event(block[6:])
+            events = EventSplitter()
+            for data in (*events.feed(answer.body), *events.flush()):
+                reader.event(data)
         else:
-            reader.body(answer.body)
+            reader.body(answer.body, -1)
     except ValueError as error:
         raise CannotRun(f"{where}: the answer cannot be read: {error}") from None
     if reader.failure:

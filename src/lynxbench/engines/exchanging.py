@@ -8,6 +8,8 @@ from typing import Any
 
 from lynxbench.engines import openai
 from lynxbench.engines.asking import SHORT_WORDS, TokenCalibration, calibrate
+from lynxbench.engines.languages import language_of
+from lynxbench.engines.other_work import build_other
 from lynxbench.engines.pieced import Letters, PiecedRotation, RequestFrame, SharedText
 from lynxbench.engines.prose import Prose
 from lynxbench.engines.served import (
@@ -28,7 +30,7 @@ from lynxbench.load.response_reading import PlainRotation, Script
 from lynxbench.model.asked_work import CACHE_BLOCK, TRACE_BLOCK, SharedPrefix
 from lynxbench.model.contract import Contract
 from lynxbench.model.serving import CacheState, Dialect, OpenAiEngine
-from lynxbench.model.workload import ServedModel
+from lynxbench.model.workload import SERVED_TASKS, ServedModel
 from lynxbench.workload.answer_checks import read_check
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
 from lynxbench.workload.prefixes import SharedInputs
@@ -50,6 +52,8 @@ def exchange_of(
     engine, workload, model = contract.engine, contract.workload, contract.workload.model
     if not isinstance(engine, OpenAiEngine) or not isinstance(model, ServedModel):
         return build_exchange(contract, run=run, trace=trace, calibration=calibration)
+    if workload.task in SERVED_TASKS:
+        return build_other(contract, engine, model, run, calibration)
     service = service_of(contract, engine, model)
     calibration = calibration or calibrate(engine, service)
     check, source = (None, None) if workload.answers is None else read_check(workload.answers)
@@ -222,7 +226,7 @@ class _Work:
         avoids = self.engine.cache is CacheState.AVOIDED
         return Exchange(
             script=script,
-            language=openai.OpenAiLanguage(),
+            language=language_of(self.service.endpoint),
             unit="token",
             distinct_prompts=None if avoids else len(asked),
             asked_output=tuple(tokens or 0 for tokens in asked),

@@ -107,7 +107,7 @@ class KserveReader:
     def __init__(self) -> None:
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, number: int = 0) -> None:
         """Forget the answer before."""
         self.finished = self.answering = False
         self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS

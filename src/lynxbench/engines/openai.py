@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from lynxbench.engines.generation_bodies import messages_fields, responses_fields
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
 from lynxbench.model.serving import Dialect
@@ -26,11 +27,20 @@ class Endpoint(StrEnum):
     CHAT = "chat"
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    RERANK = "rerank"
+    TRANSCRIPTIONS = "transcriptions"
 
     @property
     def path(self) -> str:
         """Below the base address's `/v1`."""
-        return {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}[self.value]
+        return {"chat": "/chat/completions", "transcriptions": "/audio/transcriptions"}.get(self.value, f"/{self}")
+
+    @property
+    def streams(self) -> bool:
+        """Whether answers can come in pieces."""
+        return self not in (Endpoint.EMBEDDINGS, Endpoint.RERANK, Endpoint.TRANSCRIPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,8 @@ class Service:
     """Whether an answer goes on to the asked length where the server can be told so; else that length is a bound."""
     extra: Mapping[str, object] = field(default_factory=dict)
     """Fields added to every body as they are; they win over ours."""
+    path: str | None = None
+    """Where requests go on that host, instead of the endpoint's usual place."""
 
     def __post_init__(self) -> None:
         if self.bypass_cache and not self.dialect.bypasses_cache:
@@ -55,8 +67,8 @@ class Service:
             raise BadInput(
                 f"dialect {self.dialect} cannot bypass its prefix cache per request (these can: {able}); leave it on"
             )
-        if self.endpoint is Endpoint.EMBEDDINGS and self.stream:
-            raise BadInput("embeddings are not streamed; set stream to false")
+        if self.stream and not self.endpoint.streams:
+            raise BadInput(f"{self.endpoint} are not streamed; set stream to false")
 
 
 ChatMessage = Mapping[str, Any]
@@ -72,6 +84,9 @@ def build_body(
     """The JSON body of one request. Prompts are text, token ids (plain completions) or a chat's messages."""
     body: dict[str, object] = {"model": service.model}
     dialect, endpoint = service.dialect, service.endpoint
+    if endpoint in (Endpoint.RESPONSES, Endpoint.MESSAGES):
+        fields = responses_fields if endpoint is Endpoint.RESPONSES else messages_fields
+        return msgspec.json.encode({**body, **fields(prompt, output_tokens, stream=service.stream), **service.extra})
     if endpoint is Endpoint.CHAT:
         body["messages"] = _messages(prompt)
     elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], Mapping):
@@ -103,20 +118,32 @@ def build_body(
 
 def build_request(service: Service, body: bytes) -> bytes:
     """The whole HTTP/1.1 request, ready for the socket."""
+    return build_head(service, str(len(body))) + body
+
+
+def build_head(service: Service, length: str, kind: str = "application/json") -> bytes:
+    """A request's head, with the length of its body."""
     parts = urlsplit(service.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadInput(f"server address {service.url!r} must look like http://host:port/v1")
     prefix = parts.path.rstrip("/") or "/v1"
     lines = [
-        f"POST {prefix}{service.endpoint.path} HTTP/1.1",
+        f"POST {service.path or prefix + service.endpoint.path} HTTP/1.1",
         f"Host: {parts.netloc.rpartition('@')[2]}",
-        "Content-Type: application/json",
+        f"Content-Type: {kind}",
         f"Accept: {'text/event-stream' if service.stream else 'application/json'}",
-        f"Content-Length: {len(body)}",
+        f"Content-Length: {length}",
     ]
+    messages = service.endpoint is Endpoint.MESSAGES
+    if messages:
+        lines.append("anthropic-version: 2023-06-01")
     if service.api_key_env is not None:
-        lines.append(f"Authorization: Bearer {read_key(service.api_key_env)}")
-    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body
+        key = read_key(service.api_key_env)
+        if messages:
+            lines.append(f"x-api-key: {key}")
+        if not messages or service.dialect is not Dialect.GENERIC:  # servers of other forms know this one alone
+            lines.append(f"Authorization: Bearer {key}")
+    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n"
 
 
 def build_probe(url: str, tokens: int) -> bytes:
@@ -268,7 +295,7 @@ class OpenAiReader:
         self._texts: list[str] = []
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, number: int = 0) -> None:
         """Forget the answer before."""
         self.finished = self.answering = False
         self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
@@ -302,6 +329,7 @@ class OpenAiReader:
             self._count(answer.usage)
         if answer.data:
             what = OUTPUT
+            self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them
         if answer.error is not None:
             self.failure = msgspec.json.encode(answer.error).decode()
             return FAILED

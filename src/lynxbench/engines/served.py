@@ -16,6 +16,7 @@ import numpy as np
 
 from lynxbench.engines import kserve, openai
 from lynxbench.engines.asking import TokenCalibration, ask, calibrate
+from lynxbench.engines.languages import language_of
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import Language, PlainRotation, Script
 from lynxbench.model.contract import Contract
@@ -166,7 +167,7 @@ def build_exchange(
     generates = contract.workload.task is Task.GENERATE
     return Exchange(
         script=writer.script(),
-        language=openai.OpenAiLanguage(),
+        language=language_of(service.endpoint),
         asked_output=tuple(writer.output_length(index) for index in range(writer.size)) if generates else (),
         unit="token" if generates else "request",
         size=writer.size,
@@ -190,6 +191,7 @@ def service_of(contract: Contract, engine: OpenAiEngine, model: ServedModel) -> 
         api_key_env=engine.api_key_env,
         bypass_cache=engine.cache is CacheState.BYPASSED,
         extra=dict(engine.request),
+        path=engine.path,
     )
 
 

@@ -43,9 +43,9 @@ class StructuredReader(OpenAiReader):
 
     __slots__ = ("_calls", "_content")
 
-    def begin(self) -> None:
+    def begin(self, number: int = 0) -> None:
         """Forget the answer before."""
-        super().begin()
+        super().begin(number)
         self._content: list[str] = []
         self._calls: list[list[str]] = []
 

@@ -253,6 +253,9 @@ class AnswerStream(ABC):
                 self._note_outputs(1, now)
         if outcome == _STREAM_ERROR:
             self._say(f"stream error: {self.reader.failure[:200]}")
+        elif outcome == _OK and self._events and head.event_stream and not self.reader.finished:
+            outcome = _STREAM_ERROR  # framed as if it were whole: somebody between server and client closed it
+            self._say("stream error: the answer broke off before its last event")
         elif outcome == _OK and not self._events:
             outcome = _EMPTY
             claimed = f", {self.reader.output_tokens} tokens by its usage" if self.reader.output_tokens > 0 else ""

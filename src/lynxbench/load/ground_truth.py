@@ -18,6 +18,10 @@ from lynxbench.load.timers import PreciseTimer
 from lynxbench.load.truth_prompts import BlockCache, prompt_words
 from lynxbench.model.samples import Int64
 
+FAULTS = ("error-body", "error-event", "cut", "no-usage", "empty", "other", "fewer")
+"""An error as a JSON body; as an event half-way; a stream that ends well framed before its last event; no usage where
+the form has one; nothing said; JSON of another kind; fewer results, or less sound, than was sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
@@ -33,6 +37,9 @@ class Behaviour:
     http500: float = 0.0
     stall: float = 0.0
     """Share of streams that send their head and then nothing."""
+    wrong: float = 0.0
+    """Share of answers of status 200 that are wrong in this way:"""
+    fault: str = "error-body"
     role_at_start: bool = False
     """An empty role delta at arrival, which is not a token."""
     split_writes: bool = False
@@ -56,7 +63,7 @@ class Behaviour:
     count_words: bool = False
     """Whether usage counts the words of a prompt as its tokens, without a cache too."""
     reasoning: int = 0
-    """Tokens at the beginning of every streamed chat answer that are reasoning and no answer."""
+    """Tokens at the beginning of every streamed answer of a chat, Responses or Messages that are reasoning."""
     says: str | None = None
     """What every chat answer says, cut into its tokens; of a tool called, the arguments."""
     tool: str | None = None
@@ -69,11 +76,13 @@ class Behaviour:
     key_file: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("drop", "http500", "stall"):
+        for name in ("drop", "http500", "stall", "wrong"):
             if not 0 <= getattr(self, name) <= 1:
                 raise BadInput(f"{name} {getattr(self, name)} must be a share from 0 to 1")
-        if self.drop + self.http500 + self.stall > 1:
-            raise BadInput("the shares of drop, http500 and stall add up to more than 1")
+        if self.drop + self.http500 + self.stall + self.wrong > 1:
+            raise BadInput("the shares of drop, http500, stall and wrong add up to more than 1")
+        if self.wrong and self.fault not in FAULTS:
+            raise BadInput(f"no such fault: {self.fault!r}; there are {', '.join(FAULTS)}")
         if (
             self.ttft_ms < 0
             or self.itl_ms < 0
@@ -94,6 +103,7 @@ class ServedOutcome(IntEnum):
     HTTP500 = 3
     STALL = 4
     CLIENT_CLOSED = 5
+    WRONG = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,7 @@ class GroundTruthServer:
             (ServedOutcome.DROP, self.behaviour.drop),
             (ServedOutcome.HTTP500, self.behaviour.http500),
             (ServedOutcome.STALL, self.behaviour.stall),
+            (ServedOutcome.WRONG, self.behaviour.wrong),
         ):
             spot -= round(share * 100)
             if spot < 0:

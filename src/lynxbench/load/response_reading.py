@@ -20,7 +20,7 @@ class ResponseReader(Protocol):
     finished: bool
     """The answer said itself that it is complete (a finish reason or the end marker)."""
     output_tokens: int
-    """From the server's usage; UNKNOWN_TOKENS where it gave none."""
+    """From the server's usage; UNKNOWN_TOKENS where it gave none. Where no tokens are made, the units of work done."""
     input_tokens: int
     cached_tokens: int
     """Input tokens the server says came from its prefix cache; UNKNOWN_TOKENS where it does not say."""
@@ -31,8 +31,8 @@ class ResponseReader(Protocol):
     reasoning_tokens: int
     """Of the output tokens, those before the answer; UNKNOWN_TOKENS where the server does not say."""
 
-    def begin(self) -> None:
-        """A new response starts."""
+    def begin(self, number: int = 0) -> None:
+        """A new response starts, to the arrival of that number."""
 
     def event(self, data: bytes) -> int:
         """Read one server-sent event: NOTHING, OUTPUT, END or FAILED; ValueError when it is not readable."""

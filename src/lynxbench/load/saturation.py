@@ -6,10 +6,9 @@ decided by what all probes say together. The method stands in docs/methodology/s
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from lynxbench.load.saturation_judge import (
 )
 from lynxbench.load.saturation_pool import SeenRates, is_broken, is_met
 from lynxbench.load.saturation_result import Saturation, describe
-from lynxbench.model.samples import Float64
+from lynxbench.load.saturation_stream import SoFar, Start
 
 AIM = 0.6
 """How far under the estimated capacity a pass is looked for, in tolerances: nearer, a probe takes several times as long
@@ -71,23 +70,6 @@ PROBE_SHARE, FOLLOW_UP_SHARE = 0.4, 0.95
 """The same for a claim or the rate above it, and for the follow-up of a claim."""
 
 
-class Stream(Protocol):
-    """A running open-loop probe at one rate. Requests cannot be taken back: each take adds to the ones before."""
-
-    def take(self, requests: int) -> Float64:
-        """Latencies of the next so many scheduled requests in order of arrival, seconds; infinite where one failed.
-
-        One column a bound, or one dimension for a single bound. Errors, timeouts and unsent requests are infinite.
-        """
-
-    def end(self) -> float:
-        """Stop and let the server come to rest, so that probes are independent; the seconds that this probe took."""
-
-
-Start = Callable[[float], Stream]
-"""Start a fresh, independent probe at a rate."""
-
-
 class Purpose(Enum):
     """What a probe is for."""
 
@@ -116,7 +98,11 @@ class SearchRule:
 
 
 def find_saturation(
-    start: Start, ceiling_per_s: float, bounds: LatencyBound | Sequence[LatencyBound], rule: SearchRule | None = None
+    start: Start,
+    ceiling_per_s: float,
+    bounds: LatencyBound | Sequence[LatencyBound],
+    rule: SearchRule | None = None,
+    so_far: SoFar | None = None,
 ) -> Saturation:
     """Search below a completion-rate ceiling for the largest rate at which every bound holds."""
     if not (math.isfinite(ceiling_per_s) and ceiling_per_s > 0):
@@ -125,7 +111,7 @@ def find_saturation(
     if not several:
         raise ValueError("a saturation search needs at least one bound")
     rule = rule or SearchRule()
-    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence)).run()
+    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence), so_far).run()
 
 
 @dataclass
@@ -133,6 +119,7 @@ class _Search:
     start: Start
     rule: SearchRule
     seen: SeenRates
+    so_far: SoFar | None = None
     held: list[float] = field(default_factory=list)
     """Rates whose follow-up held."""
 
@@ -332,6 +319,8 @@ class _Search:
             purpose is Purpose.FOLLOW_UP or (purpose is Purpose.CLAIM and not self._is_promising(rate_per_s))
         ):
             self.seen.lost.append(rate_per_s)
+        if self.so_far is not None:
+            self.so_far(self._result())
 
     def _outcome(self, rate_per_s: float, purpose: Purpose, look: Look) -> ProbeOutcome:
         """The look's own, or where it has none that of all probes together; a follow-up is judged by all together."""
@@ -374,14 +363,17 @@ class _Search:
         sure = [rate for rate in fails if passed is not None and self._fails_surely(rate, passed)]
         failed = next(iter(sure or fails), None)
         undecided = [rate for rate in self.seen.undecided(passed or 0.0) if failed is None or rate < failed]
-        note = self._note(passed, failed, bool(confirmed))
-        return Saturation(passed, failed, bool(confirmed), tuple(self.seen.probes), note, min(undecided, default=None))
+        at_least = passed if confirmed else self.seen.shown()
+        note = self._note(passed, failed, bool(confirmed), at_least)
+        probes, between = tuple(self.seen.probes), min(undecided, default=None)
+        return Saturation(passed, failed, bool(confirmed), probes, note, between, at_least)
 
-    def _note(self, passed: float | None, failed: float | None, confirmed: bool) -> str:
+    def _note(self, passed: float | None, failed: float | None, confirmed: bool, at_least: float | None) -> str:
         if passed is None:
             return f"no rate passed within the budget: nothing is claimed{self._needed(self._claim_rate())}"
         if not confirmed:
-            return f"the claim was not confirmed by a follow-up within the budget{self._needed(passed)}"
+            shown = "" if at_least is None else f"holds at least {at_least:.4g} /s, not shown beyond: "
+            return f"{shown}the claim was not confirmed by a follow-up within the budget{self._needed(passed)}"
         if failed is None:
             return "no rate was shown to fail up to the completion-rate ceiling"
         if failed / passed - 1 > self.rule.tolerance * 1.001:

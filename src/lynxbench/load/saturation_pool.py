@@ -120,6 +120,21 @@ class SeenRates:
             together.append(bounded(_together(own, pool), self.to_pass, self.sure))
         return tuple(together)
 
+    def shown(self) -> float | None:
+        """The highest rate that passed, is not undone, and whose own requests show every bound at `to_pass`.
+
+        It is what can be said at any moment, before a follow-up. Counted requests alone speak: scouts and rates that
+        came to no verdict do not, nor does the distance of a limit that no request has come near.
+        """
+        lowest_fail = min(self.fails(0.0), default=math.inf)
+        rates = {probe.rate_per_s for probe in self.probes if not probe.scout} - set(self.lost)
+        passed = [rate for rate in rates if rate < lowest_fail and self.has_passed(rate)]
+        return max((rate for rate in passed if is_shown(self._counted(rate))), default=None)
+
+    def _counted(self, rate_per_s: float) -> list[Share]:
+        """What all probes say of a rate, without what is taken from the distance to the limit."""
+        return [bounded(replace(share, tail=1.0), self.to_pass, self.sure) for share in self.pooled(rate_per_s)]
+
     def telling(self) -> float:
         """Independent requests that tell the allowed share from one a little under it."""
         return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.bounds)
@@ -159,6 +174,11 @@ class SeenRates:
 def is_met(shares: Sequence[Share]) -> bool:
     """Whether no more requests were late than each bound allows."""
     return all(share.interval.estimate <= share.bound.violations for share in shares)
+
+
+def is_shown(shares: Sequence[Share]) -> bool:
+    """Whether every bound is shown to hold."""
+    return is_met(shares) and all(share.settled and share.interval.high <= share.bound.violations for share in shares)
 
 
 def is_broken(shares: Sequence[Share]) -> bool:

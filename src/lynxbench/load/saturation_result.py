@@ -44,6 +44,8 @@ class Saturation:
     note: str
     undecided_per_s: float | None = None
     """The smallest rate over the claim that came to no verdict."""
+    at_least_per_s: float | None = None
+    """The highest rate that is shown to hold by its own probes, confirmed or not; None where none is."""
 
     @property
     def failed_outcome(self) -> ProbeOutcome | None:

@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import ssl
-from functools import lru_cache
 from time import perf_counter_ns
 
 import msgspec
 
 from lynxbench import __version__
+from lynxbench.load import truth_forms
 from lynxbench.load.ground_truth import PROMPT_TOKENS, GroundTruthServer, ServedOutcome
+from lynxbench.load.truth_chat import COMMON, ROLE, chunk, http_answer, said_event, token_event, usage_of
 
 
 class _StreamOptions(msgspec.Struct):
@@ -24,6 +25,7 @@ class _Ask(msgspec.Struct):
     stream: bool = False
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
     stream_options: _StreamOptions | None = None
 
 
@@ -31,51 +33,14 @@ _decode_ask = msgspec.json.Decoder(_Ask).decode
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
-_COMMON = '"id":"truth-1","created":1700000000,"model":"ground-truth"'
-
-
-def _chunk(text: str) -> bytes:
-    return f"{len(text.encode()):x}\r\n{text}\r\n".encode()
-
-
-def _answer(status: str, body: str, kind: str = "application/json") -> bytes:
-    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body.encode())}\r\n\r\n{body}".encode()
-
-
-@lru_cache(maxsize=1024)
-def _event(chat: bool, tokens: int, last: bool, thinks: bool = False) -> bytes:
-    text = json.dumps(" the" * tokens)
-    finish = '"length"' if last else "null"
-    if chat:
-        name = "reasoning_content" if thinks else "content"
-        choice = f'{{"index":0,"delta":{{"{name}":{text}}},"finish_reason":{finish}}}'
-        return _chunk(f'data: {{{_COMMON},"object":"chat.completion.chunk","choices":[{choice}]}}\n\n')
-    choice = f'{{"index":0,"text":{text},"finish_reason":{finish}}}'
-    return _chunk(f'data: {{{_COMMON},"object":"text_completion","choices":[{choice}]}}\n\n')
-
-
-def _said_event(said: str, tool: str | None, begins: bool, last: bool) -> bytes:
-    """A piece of what a chat answer is to say, or of the arguments of the tool that it calls."""
-    delta: dict[str, object] = {"content": said}
-    if tool is not None:
-        function = {"name": tool, "arguments": said} if begins else {"arguments": said}
-        delta = {"tool_calls": [{"index": 0, "function": function}]}
-    choice = {"index": 0, "delta": delta, "finish_reason": "stop" if last else None}
-    return _chunk(f'data: {{{_COMMON},"object":"chat.completion.chunk","choices":[{json.dumps(choice)}]}}\n\n')
-
-
-_ROLE = _chunk(
-    f'data: {{{_COMMON},"object":"chat.completion.chunk",'
-    '"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
-)
 
 
 class _Stream:
     """One answer being given."""
 
     __slots__ = (
-        "_base_ns", "_chat", "_itl_ns", "_left", "_looked_up", "_number", "_outcome", "_path", "_peer", "_sent",
-        "_server", "_total", "_ttft_ns", "_usage",
+        "_base_ns", "_chat", "_fault", "_itl_ns", "_left", "_looked_up", "_named", "_number", "_outcome", "_path",
+        "_peer", "_sent", "_server", "_total", "_ttft_ns", "_usage",
     )  # fmt: skip
 
     def __init__(
@@ -89,12 +54,18 @@ class _Stream:
         looked_up: tuple[int, int],
     ) -> None:
         self._server, self._peer, self._number, self._outcome, self._path = server, peer, number, outcome, path
-        self._chat = path == b"/v1/chat/completions"
+        self._chat, self._fault = path == b"/v1/chat/completions", ""
+        self._named = path in (truth_forms.RESPONSES, truth_forms.MESSAGES)
+        if outcome is ServedOutcome.WRONG:
+            self._fault = server.behaviour.fault
         behaviour = server.behaviour
-        self._total = behaviour.tokens or ask.max_completion_tokens or ask.max_tokens or 16
+        asked = ask.max_output_tokens or ask.max_completion_tokens or ask.max_tokens
+        self._total = behaviour.tokens or asked or 16
         self._left = self._total
         self._sent = 0
-        self._usage = behaviour.usage and ask.stream_options is not None and ask.stream_options.include_usage
+        options = ask.stream_options
+        self._usage = behaviour.usage and (self._named or (options is not None and options.include_usage))
+        self._usage = self._usage and self._fault != "no-usage"
         self._looked_up = looked_up
         events = -(-self._total // behaviour.tokens_per_event)
         self._base_ns, scale = server.occupy(number, server.ttft_ns + (events - 1) * server.itl_ns)
@@ -104,16 +75,17 @@ class _Stream:
 
     def begin(self) -> None:
         server = self._server
+        opening = chunk(truth_forms.opening(self._path, self._counts())) if self._named else b""
         if server.ttft_ns == 0 and server.itl_ns == 0:
             self._peer.write(_STREAM_HEAD, whole=True)
-            pieces, over = [], False
+            pieces, over = [opening] if opening else [], False
             while not over:
                 piece, over = self._next()
                 pieces.append(piece)
             self._peer.write(b"".join(pieces))
             self._over()
             return
-        head = _STREAM_HEAD + (_ROLE if server.behaviour.role_at_start and self._chat else b"")
+        head = _STREAM_HEAD + opening + (ROLE if server.behaviour.role_at_start and self._chat else b"")
         self._peer.write(head, whole=True)
         server.schedule(self, self._base_ns + self._ttft_ns)
 
@@ -142,28 +114,43 @@ class _Stream:
         piece = self._piece(tokens)
         if self._outcome is ServedOutcome.DROP and self._total - self._left >= self._total / 2:
             return piece, True
+        if self._fault in ("error-event", "cut") and self._total - self._left >= self._total / 2:
+            said = chunk(truth_forms.error_event(self._path)) if self._fault == "error-event" else b""
+            return piece + said + b"0\r\n\r\n", True
         return (piece + self._tail(), True) if self._left == 0 else (piece, False)
 
     def _piece(self, tokens: int) -> bytes:
         behaviour, over = self._server.behaviour, self._left == 0
         done = self._total - self._left - tokens
+        if self._named:
+            return (
+                b""
+                if self._fault == "empty"
+                else chunk(truth_forms.piece(self._path, tokens, done < behaviour.reasoning))
+            )
         if not self._chat or (behaviour.says is None and done >= behaviour.reasoning):
-            return _event(self._chat, tokens, over)
+            return token_event(self._chat, tokens, over)
         if done < behaviour.reasoning:
-            return _event(self._chat, tokens, over, thinks=True)
+            return token_event(self._chat, tokens, over, thinks=True)
         said, whole = behaviour.says or "", self._total - behaviour.reasoning
         begin, end = (len(said) * (part - behaviour.reasoning) // whole for part in (done, done + tokens))
-        return _said_event(said[begin:end], behaviour.tool, done == behaviour.reasoning, over)
+        return said_event(said[begin:end], behaviour.tool, done == behaviour.reasoning, over)
 
     def _tail(self) -> bytes:
         tail = b""
+        if self._named:
+            word = "" if self._fault == "empty" else " the"
+            return chunk(truth_forms.ending(self._path, self._counts(), self._usage, word)) + b"0\r\n\r\n"
         if self._usage:
             kind = "chat.completion.chunk" if self._chat else "text_completion"
-            usage = _usage(self._total, self._looked_up, self._server.behaviour.reasoning)
-            tail += _chunk(f'data: {{{_COMMON},"object":"{kind}","choices":[],"usage":{usage}}}\n\n')
+            usage = usage_of(self._total, self._looked_up, self._server.behaviour.reasoning)
+            tail += chunk(f'data: {{{COMMON},"object":"{kind}","choices":[],"usage":{usage}}}\n\n')
         if self._server.behaviour.end_marker:
-            tail += _chunk("data: [DONE]\n\n")
+            tail += chunk("data: [DONE]\n\n")
         return tail + b"0\r\n\r\n"
+
+    def _counts(self) -> truth_forms.Counts:
+        return truth_forms.Counts(*self._looked_up, self._total, min(self._server.behaviour.reasoning, self._total))
 
     def _over(self) -> None:
         self._server.outcome[self._number] = self._outcome
@@ -181,7 +168,7 @@ class _Peer(asyncio.Protocol):
         self._held = b""
         self._served = 0
         self._number = -1
-        self._asked = b""
+        self.asked = b""
         self.closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -222,27 +209,29 @@ class _Peer(asyncio.Protocol):
             try:
                 ask = _decode_ask(body)
             except msgspec.DecodeError as error:
-                self.write(_answer("400 Bad Request", json.dumps({"error": {"message": str(error)}})))
+                self.write(http_answer("400 Bad Request", json.dumps({"error": {"message": str(error)}})))
                 return
-            self._asked = body
+            self.asked = body
             self._infer(path, ask, self._server.look_up(body))
+        elif method == b"POST" and path in truth_forms.FORMS:
+            self._other(path, body)
         elif method == b"POST" and path.startswith(b"/v2/models/") and path.endswith(b"/infer"):
             self._infer(path, _Ask(), (PROMPT_TOKENS, 0))
         elif method == b"POST" and path in (b"/reset_prefix_cache", b"/flush_cache") and self._server.has_cache:
             self._server.empty_cache()
-            self.write(_answer("200 OK", "{}"))
+            self.write(http_answer("200 OK", "{}"))
         elif path == b"/version":
-            self.write(_answer("200 OK", json.dumps({"version": f"lynxbench {__version__}"})))
+            self.write(http_answer("200 OK", json.dumps({"version": f"lynxbench {__version__}"})))
         elif path.startswith(b"/v2/models/") and path.endswith(b"/stats"):
-            self.write(_answer("200 OK", self._statistics(path.split(b"/")[3].decode("utf-8", "replace"))))
+            self.write(http_answer("200 OK", self._statistics(path.split(b"/")[3].decode("utf-8", "replace"))))
         elif path == b"/v2":
             about = {"name": "ground-truth", "version": __version__, "extensions": []}
-            self.write(_answer("200 OK", json.dumps(about)))
+            self.write(http_answer("200 OK", json.dumps(about)))
         elif path == b"/v1/models":
             model = '{"id":"ground-truth","object":"model","max_model_len":32768}'
-            self.write(_answer("200 OK", f'{{"object":"list","data":[{model}]}}'))
+            self.write(http_answer("200 OK", f'{{"object":"list","data":[{model}]}}'))
         elif path in (b"/health", b"/ping", b"/"):
-            self.write(_answer("200 OK", "{}"))
+            self.write(http_answer("200 OK", "{}"))
         elif path == b"/metrics":
             counters = {"ground_truth_requests": len(self._server.arrival)}
             if self._server.has_cache:
@@ -252,9 +241,27 @@ class _Peer(asyncio.Protocol):
             if self._server.behaviour.shows_queue:
                 running, waiting = self._server.queue()
                 text += f"vllm:num_requests_running {running}\nvllm:num_requests_waiting {waiting}\n"
-            self.write(_answer("200 OK", text, "text/plain; version=0.0.4"))
+            self.write(http_answer("200 OK", text, "text/plain; version=0.0.4"))
         else:
-            self.write(_answer("404 Not Found", '{"error":{"message":"no such path"}}'))
+            self.write(http_answer("404 Not Found", '{"error":{"message":"no such path"}}'))
+
+    def _other(self, path: bytes, body: bytes) -> None:
+        """A form beside chat; what it lacks is said as servers say it."""
+        named, problem, ask = path in (truth_forms.RESPONSES, truth_forms.MESSAGES), "", _Ask()
+        try:
+            if path == truth_forms.TRANSCRIPTIONS:
+                truth_forms.sound_s(body)
+            else:
+                ask = _decode_ask(body)
+            if path in truth_forms.RERANK and not {"documents", "texts"} & json.loads(body).keys():
+                problem = "Field required: documents"
+        except (ValueError, msgspec.DecodeError) as error:
+            problem = str(error)
+        if problem:
+            self.write(http_answer("400 Bad Request", json.dumps({"error": {"message": problem}})))
+            return
+        self.asked = body
+        self._infer(path, ask, self._server.look_up(body) if named else (PROMPT_TOKENS, 0))
 
     def _infer(self, path: bytes, ask: _Ask, looked_up: tuple[int, int]) -> None:
         server = self._server
@@ -264,15 +271,16 @@ class _Peer(asyncio.Protocol):
             server.outcome[number] = outcome
             said = "a fault on demand"
             if server.behaviour.quotes:
-                said += f": {self._asked.decode()}"
-            self.write(_answer("500 Internal Server Error", f'{{"error":{{"message":{json.dumps(said)}}}}}'))
+                said += f": {self.asked.decode()}"
+            self.write(http_answer("500 Internal Server Error", f'{{"error":{{"message":{json.dumps(said)}}}}}'))
             self.answered()
         elif outcome is ServedOutcome.STALL:
             server.outcome[number] = outcome
             self.write(_STREAM_HEAD, whole=True)
         else:
-            generates = path.endswith(b"/completions")
-            answer = _Stream if ask.stream and generates else _Whole
+            generates = path.endswith((b"/completions", b"/responses", b"/messages"))
+            bodily = outcome is ServedOutcome.WRONG and server.behaviour.fault in ("error-body", "other")
+            answer = _Stream if ask.stream and generates and not bodily else _Whole
             answer(server, self, number, outcome, path, ask if generates else _Ask(max_tokens=1), looked_up).begin()
 
     def _statistics(self, model: str) -> str:
@@ -336,14 +344,17 @@ class _Whole(_Stream):
         server, number = self._server, self._number
         if self._peer.closed:
             return 0
+        answer = http_answer("200 OK", self._body())
         server.first[number] = server.last[number] = perf_counter_ns()
         server.events[number] = 1
         if self._outcome is not ServedOutcome.DROP:
-            self._peer.write(_answer("200 OK", self._body()))
+            self._peer.write(answer)
         self._over()
         return 0
 
     def _body(self) -> str:
+        if self._fault in ("error-body", "other") or self._path in truth_forms.FORMS:
+            return truth_forms.whole(self._path, self._peer.asked, self._counts(), self._fault)
         if self._path.startswith(b"/v2/"):
             output = '{"name":"output","datatype":"FP32","shape":[1],"data":[0.5]}'
             return f'{{"model_name":"ground-truth","model_version":"1","outputs":[{output}]}}'
@@ -353,16 +364,8 @@ class _Whole(_Stream):
             return f'{{"object":"list","data":[{vector}],"usage":{usage}}}'
         text = json.dumps(self._server.behaviour.says or " the" * self._total)
         content = f'"message":{{"role":"assistant","content":{text}}}' if self._chat else f'"text":{text}'
-        usage = _usage(self._total, self._looked_up, self._server.behaviour.reasoning)
-        return f'{{{_COMMON},"choices":[{{"index":0,{content},"finish_reason":"length"}}],"usage":{usage}}}'
-
-
-def _usage(tokens: int, looked_up: tuple[int, int], reasoning: int) -> str:
-    asked, cached = looked_up
-    counts = f'"prompt_tokens":{asked},"completion_tokens":{tokens},"total_tokens":{tokens + asked}'
-    details = f'"prompt_tokens_details":{{"cached_tokens":{cached}}}'
-    thought = f',"completion_tokens_details":{{"reasoning_tokens":{min(reasoning, tokens)}}}' if reasoning else ""
-    return f"{{{counts},{details}{thought}}}"
+        usage = usage_of(self._total, self._looked_up, self._server.behaviour.reasoning)
+        return f'{{{COMMON},"choices":[{{"index":0,{content},"finish_reason":"length"}}],"usage":{usage}}}'
 
 
 async def listen(server: GroundTruthServer, host: str, port: int) -> asyncio.Server:

@@ -10,9 +10,9 @@ from typing import Any
 def prompt_words(body: bytes) -> list[str]:
     """The words of a request's prompt or messages; a part that is no text counts as one."""
     asked = json.loads(body)
-    contents = (
-        [message.get("content") for message in asked["messages"]] if "messages" in asked else [asked.get("prompt")]
-    )
+    given = asked.get("messages", asked.get("input", asked.get("prompt")))
+    turns = given if isinstance(given, list) else [given]
+    contents = [turn.get("content") if isinstance(turn, dict) else turn for turn in turns]
     words: list[str] = []
     for content in contents:
         parts: list[Any] = content if isinstance(content, list) else [content]

@@ -117,7 +117,7 @@ class Connection(AnswerStream, asyncio.Protocol):
         assert transport is not None
         self.ticket = ticket
         request = ticket.request
-        self.reader.begin()
+        self.reader.begin(ticket.number)
         now = self._clock()
         if ticket.sent_ns == 0:
             ticket.sent_ns = now

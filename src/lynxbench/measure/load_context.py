@@ -1,10 +1,11 @@
 """What gives reason to doubt a served run, and what its figures rest on that the requests do not show."""
 
 from lynxbench.measure.cache_context import MADE_ALIKE, judge_cache
+from lynxbench.model.asked_of_server import OTHER_FORMS
 from lynxbench.model.contract import Contract
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.quantities import format_duration, format_ratio
-from lynxbench.model.serving import CacheState, Dialect, OpenAiEngine
+from lynxbench.model.serving import CacheState, OpenAiEngine
 from lynxbench.model.workload import (
     ClosedArrival,
     EmpiricalLength,
@@ -39,7 +40,8 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         doubts.append(
             "output tokens are unknown: the server sends no usage and no tokenizer is named; throughput is in requests"
         )
-    agreed = _mean_length(contract.workload.input_tokens)
+    # A reranker counts every document with its query, so that its count is not that of one input.
+    agreed = _mean_length(None if contract.workload.rerank is not None else contract.workload.input_tokens)
     got = tokens.input_mean
     single = isinstance(contract.engine, OpenAiEngine) and contract.engine.turns == 1
     if agreed is not None and got is not None and single and abs(got / agreed - 1) > LARGEST_LENGTH_MISS:
@@ -86,11 +88,13 @@ def served_assumptions(contract: Contract) -> tuple[str, ...]:
         lines.append("The saturation pair is for Poisson arrivals; burstier ones saturate earlier.")
     lines += _asked_work(workload)
     if workload.task is Task.GENERATE and isinstance(contract.engine, OpenAiEngine):
-        forced = contract.engine.dialect.forces_length and workload.answers is None and workload.prompts is None
+        engine = contract.engine
+        forced = engine.dialect.forces_length and workload.answers is None and workload.prompts is None
+        forced = forced and engine.endpoint not in OTHER_FORMS
         lines.append(
             "Answers have exactly the asked number of tokens; the end-of-text token does not stop them."
             if forced
-            else _unforced(contract.engine.dialect, workload)
+            else _unforced(engine, workload)
         )
     return tuple(lines)
 
@@ -105,6 +109,10 @@ def _asked_work(workload: Workload) -> list[str]:
             "An arrival is a session: a call is due its recorded gap after all that it waits for have ended; a call "
             "that fails ends what waits for it."
         )
+    if workload.rerank is not None:
+        lines.append("Counted are documents of answers that scored all of theirs; their order is not judged.")
+    if workload.audio is not None:
+        lines.append("Counted are seconds of sound that were answered; made sound is no speech: words are not judged.")
     if workload.cancel is not None:
         lines.append(
             "Requests that the client gives up count as cancelled: in the first token if one came (else as long as it "
@@ -119,7 +127,10 @@ def _asked_work(workload: Workload) -> list[str]:
     return lines
 
 
-def _unforced(dialect: Dialect, workload: Workload) -> str:
+def _unforced(engine: OpenAiEngine, workload: Workload) -> str:
+    dialect = engine.dialect
+    if engine.endpoint in OTHER_FORMS:
+        return f"Endpoint {engine.endpoint} cannot force the length of an answer: the model may end it early."
     if workload.answers is not None:
         return "An answer of a form ends where the model ends it; the asked number of tokens is a bound."
     if dialect.forces_length:

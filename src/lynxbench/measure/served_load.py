@@ -58,11 +58,18 @@ def unit_of(runs: Sequence[Requests]) -> str:
 
 
 def measure_load(
-    contract: Contract, runs: Sequence[ServedRun], *, coalesced: bool, has_tokens: bool = True, rules: int = RULES
+    contract: Contract,
+    runs: Sequence[ServedRun],
+    *,
+    coalesced: bool,
+    has_tokens: bool = True,
+    counted: str = "request",
+    rules: int = RULES,
 ) -> MeasuredLoad:
     """Find the phases of each run, count the steady ones, and put intervals over restarts. Needs one run.
 
-    `coalesced` says that too many events were read together for single distances to be resolved.
+    `coalesced` says that too many events were read together for single distances to be resolved; `counted` is what is
+    counted of work that has no tokens.
     """
     protocol, slos = contract.protocol, contract.objective.slo
     stationary = is_stationary(contract.workload.arrival)
@@ -75,7 +82,7 @@ def measure_load(
         )
         for run in runs
     ]
-    unit = unit_of([run.requests for run in runs]) if has_tokens else "request"
+    unit = unit_of([run.requests for run in runs]) if has_tokens else counted
     means = tuple(run.completed_per_s(unit) for run in judged)
     throughput = figure_of(log_mean_interval(np.array(means), protocol.confidence), f"{unit}s/s")
     steady = _steady(judged)
@@ -214,7 +221,7 @@ class _JudgedRun:
         """The answered requests as iterations of one process."""
         requests = self.requests
         rows = np.flatnonzero(requests.ok)
-        units = work_units(requests)[rows] if unit == "token" else np.ones(len(rows))
+        units = work_units(requests)[rows] if unit != "request" else np.ones(len(rows))
         place = np.full(len(requests), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         return CountedProcess(

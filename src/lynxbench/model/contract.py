@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from lynxbench.model.accuracy_asked import AccuracyAsked
+from lynxbench.model.asked_of_server import OPENAI_TASKS, refuse_unasked
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Sha256, Text, real_day, refuse
@@ -18,12 +19,12 @@ from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.mlperf_forms import MlperfForm, refuse_unlike
 from lynxbench.model.precision import KvCache
 from lynxbench.model.quantities import format_duration
-from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
+from lynxbench.model.serving import KserveEngine, OpenAiEngine
 from lynxbench.model.team_names import Teams
 from lynxbench.model.workload import (
     LANGUAGE_TASKS,
+    SERVED_TASKS,
     PresetModel,
-    ReplayArrival,
     SaturatingArrival,
     ServedModel,
     Task,
@@ -328,6 +329,8 @@ class Contract(Document):
     def _engine_fits_task(self) -> Contract:
         if (self.engine.name == "callable") != (self.workload.task is Task.CALLABLE):
             refuse(f"{self.engine.name} cannot run task {self.workload.task}", "engine.name")
+        if self.workload.task in SERVED_TASKS and self.engine.name != "openai":
+            refuse(f"task {self.workload.task} is asked of a server: engine openai", "engine.name")
         token_bounds = {SloMetric.TIME_PER_TOKEN, SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_TO_FIRST_ANSWER}
         if self.workload.task is not Task.GENERATE:
             for index, slo in enumerate(self.objective.slo):
@@ -359,13 +362,16 @@ class Contract(Document):
         if len(workload.precisions) > 1:
             says = "a server runs one precision: the one it was started with; write a contract for each"
             refuse(says, "workload.precisions")
-        able = (Task.GENERATE, Task.EMBED) if isinstance(engine, OpenAiEngine) else (Task.EMBED, Task.CLASSIFY)
+        able = OPENAI_TASKS if isinstance(engine, OpenAiEngine) else (Task.EMBED, Task.CLASSIFY)
         if workload.task not in able:
-            refuse(f"{engine.name} can do {' and '.join(able)}, not {workload.task}", "workload.task")
+            named = f"{', '.join(able[:-1])} and {able[-1]}"
+            refuse(f"{engine.name} can do {named}, not {workload.task}", "workload.task")
         if workload.task is Task.GENERATE and workload.batch > 1:
             refuse("a request to a server generates one answer; ask for more at a time with arrival", "workload.batch")
+        if workload.task in SERVED_TASKS and workload.batch > 1:
+            refuse(f"has no effect on task {workload.task}; remove it", "workload.batch")
         if isinstance(engine, OpenAiEngine):
-            self._prompts_fit(engine)
+            refuse_unasked(engine, workload, accuracy=self.accuracy is not None)
         if isinstance(workload.arrival, SaturatingArrival) and not self.objective.slo:
             refuse("a saturation search needs at least one bound: saturated is when it breaks", "objective.slo")
         streamed = isinstance(engine, OpenAiEngine) and engine.stream
@@ -373,18 +379,6 @@ class Contract(Document):
             if slo.metric is not SloMetric.LATENCY and workload.task is Task.GENERATE and not streamed:
                 refuse("only streamed answers show single tokens; bound the latency", f"objective.slo.{index}.metric")
         return self
-
-    def _prompts_fit(self, engine: OpenAiEngine) -> None:
-        workload = self.workload
-        if workload.prompts is not None and engine.turns > 1:
-            refuse("prompts of a file have their own turns; say turns: 1", "engine.turns")
-        if workload.models and engine.turns > 1:
-            refuse("several models are asked single requests, or sessions of a file; say turns: 1", "engine.turns")
-        if engine.cache is CacheState.SHARED and (workload.prompts or workload.task is not Task.GENERATE):
-            refuse("a set share is for prompts that are made up to a length, not for a file's", "engine.cache")
-        traced = isinstance(workload.arrival, ReplayArrival) or workload.is_sessions
-        if engine.cache is CacheState.TRACED and not traced:
-            refuse("traced needs a trace: arrival replay, or prompts of form sessions", "engine.cache")
 
     def canonical(self) -> dict[str, object]:
         """The whole meaning with defaults filled in; comments, key order and spelling of units are gone."""

@@ -154,6 +154,13 @@ class SaturationRecord(Document):
     """Seconds for which the claimed rate was asked; not known to earlier versions."""
     rarest_s: float | None = None
     """A disturbance that comes less often than once in so many seconds may not have been seen (rule of three)."""
+    at_least_per_s: Annotated[float | None, Field(exclude_if=lambda rate: rate is None)] = None
+    """The highest rate whose own probes show that it holds, confirmed or not: a lower bound of the saturation."""
+
+    @property
+    def lower_per_s(self) -> float | None:
+        """What decisions may rest on: the confirmed rate, else what is shown at least, else what passed once."""
+        return self.passed_per_s if self.confirmed or self.at_least_per_s is None else self.at_least_per_s
 
     @property
     def upper_per_s(self) -> float | None:

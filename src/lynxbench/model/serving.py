@@ -38,6 +38,8 @@ def _variable(text: str) -> str:
 Address = Annotated[Text, AfterValidator(_address)]
 Variable = Annotated[Text, AfterValidator(_variable)]
 """The name of an environment variable; what it holds is never recorded."""
+Place = Annotated[str, Field(max_length=200, pattern=r"^/[A-Za-z0-9._~/-]+$")]
+"""Where on a host a request goes."""
 Patience = Annotated[Seconds, Field(gt=0, lt=1e6)]
 Started = Annotated[ServerLaunch | None, Field(exclude_if=lambda serve: serve is None)]
 """Left out of the canonical form where the server is there already: older contracts keep their ids."""
@@ -80,6 +82,8 @@ class Dialect(StrEnum):
     VLLM = "vllm"
     SGLANG = "sglang"
     TGI = "tgi"
+    TEI = "tei"
+    """Text Embeddings Inference; its reranking has words of its own."""
     LLAMACPP = "llamacpp"
     OLLAMA = "ollama"
     GENERIC = "generic"
@@ -126,12 +130,14 @@ class KvCacheFormat(StrEnum):
 
 
 class OpenAiEngine(Document):
-    """A server that speaks the OpenAI HTTP language: chat, plain completions or embeddings."""
+    """A server that speaks the OpenAI HTTP language, or one of the forms beside it (Messages, rerank)."""
 
     name: Literal["openai"]
     url: Address
     dialect: Dialect = Dialect.GENERIC
-    endpoint: Literal["chat", "completions"] = "chat"
+    endpoint: Literal["chat", "completions", "responses", "messages"] = "chat"
+    path: Annotated[Place | None, Field(exclude_if=lambda path: path is None)] = None
+    """Left out of the canonical form where unsaid."""
     stream: bool = True
     api_key_env: Variable | None = None
     ca_file: Text | None = None
@@ -156,6 +162,8 @@ class OpenAiEngine(Document):
         if self.cache is CacheState.BYPASSED and not self.dialect.bypasses_cache:
             able = ", ".join(dialect for dialect in Dialect if dialect.bypasses_cache)
             refuse(f"dialect {self.dialect} cannot bypass its prefix cache (these can: {able}); say avoided", "cache")
+        if self.cache is CacheState.BYPASSED and self.endpoint in ("responses", "messages"):
+            refuse(f"a request to endpoint {self.endpoint} cannot ask for that; say avoided", "cache")
         if self.turns > 1 and (self.endpoint != "chat" or not self.stream):
             refuse("conversations of several turns need endpoint chat, streamed", "turns")
         share = None if self.prefix is None else self.prefix.share

@@ -20,6 +20,8 @@ class Task(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
     EMBED = "embed"
+    RERANK = "rerank"
+    TRANSCRIBE = "transcribe"
     CLASSIFY = "classify"
     TRAIN_STEP = "train-step"
     CALLABLE = "callable"
@@ -27,6 +29,9 @@ class Task(StrEnum):
 
 LANGUAGE_TASKS = (Task.GENERATE, Task.PREFILL, Task.DECODE)
 """Those of a model that predicts the next token: `prefill` reads a prompt, `decode` adds one token to a context."""
+
+SERVED_TASKS = (Task.RERANK, Task.TRANSCRIBE)
+"""Those that only a server is asked for."""
 
 
 class PackageModel(Document):
@@ -124,6 +129,35 @@ class EmpiricalLength(Document):
 
 
 Length = Annotated[FixedLength | UniformLength | LognormalLength | EmpiricalLength, Field(discriminator="distribution")]
+
+
+LONGEST_SOUND_S = 1800
+"""Servers take files of some 25 MB; half an hour of speech is twice that."""
+
+
+class Reranking(Document):
+    """What one request to a reranker holds; each document has the workload's input_tokens."""
+
+    documents: Length
+    query_tokens: Count = 16
+
+
+class SpokenAudio(Document):
+    """The sound of one request to a transcriber: made, of a drawn duration."""
+
+    seconds: Length
+    samples_per_s: Literal[8000, 16000, 22050, 24000, 44100, 48000] = 16000
+    may_be_empty: Annotated[bool, Field(exclude_if=lambda empty: not empty)] = False
+    """Made sound is no speech: whether a transcript without words is an answer."""
+
+    @model_validator(mode="after")
+    def _sendable(self) -> SpokenAudio:
+        length = self.seconds
+        values = length.values if isinstance(length, EmpiricalLength) else ()
+        most = length.value if isinstance(length, FixedLength) else max(values, default=getattr(length, "high", 0))
+        if most > LONGEST_SOUND_S:
+            refuse(f"{most} s is longer than a request may be ({LONGEST_SOUND_S} s)", "seconds")
+        return self
 
 
 class ClosedArrival(Document):
@@ -224,6 +258,8 @@ class Workload(Document):
     models: Annotated[tuple[ModelShare, ...], Field(exclude_if=lambda models: not models)] = ()
     cancel: Annotated[Cancelling | None, Field(exclude_if=lambda cancel: cancel is None)] = None
     answers: Annotated[CheckedAnswers | None, Field(exclude_if=lambda answers: answers is None)] = None
+    rerank: Annotated[Reranking | None, Field(exclude_if=lambda rerank: rerank is None)] = None
+    audio: Annotated[SpokenAudio | None, Field(exclude_if=lambda audio: audio is None)] = None
 
     @property
     def is_sessions(self) -> bool:
@@ -264,6 +300,15 @@ class Workload(Document):
                 refuse("has no effect on task callable; remove it", key)
         if self.task is not Task.GENERATE and self.output_tokens is not None:
             refuse(f"has no effect on task {self.task}, which generates nothing; remove it", "output_tokens")
+        for key, task in (("rerank", Task.RERANK), ("audio", Task.TRANSCRIBE)):
+            if (getattr(self, key) is not None) != (self.task is task):
+                refuse(f"task {task} and this key go together", key)
+        if self.task is Task.RERANK and self.input_tokens is None:
+            refuse("is missing; task rerank needs the length of its documents", "input_tokens")
+        if self.task is Task.TRANSCRIBE and self.input_tokens is not None:
+            refuse("has no effect on task transcribe, whose input is sound; remove it", "input_tokens")
+        if self.task in SERVED_TASKS and isinstance(self.arrival, ReplayArrival):
+            refuse(f"a trace holds lengths of texts, which task {self.task} has no use for", "arrival")
         if self.task is Task.DECODE and not isinstance(self.input_tokens, FixedLength):
             refuse("must be fixed for task decode: a step is one token at one context length", "input_tokens")
         if (self.task is Task.CALLABLE) != isinstance(self.model, CallableModel):

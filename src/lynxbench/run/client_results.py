@@ -1,14 +1,17 @@
 """What the clients of a served run come to: figures from their records, doubts, and whose time a request is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from lynxbench.attribute.attributing import attribute_requests
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
 from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
+from lynxbench.load.response_reading import UNKNOWN_TOKENS
 from lynxbench.measure.context import conditions_of
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_unit, find_governor
 from lynxbench.measure.load_context import judge_requests
@@ -100,6 +103,8 @@ def conclude_clients(
         ), ()
     here = telemetry if server.shares_host else None
     requests = [requests_of(records[attempt.slot.index]) for attempt in runs]
+    if not _facts(runs[0]).has_tokens:  # documents and seconds of sound are no tokens to blame a decode step for
+        requests = [replace(part, output_tokens=np.full(len(part), UNKNOWN_TOKENS)) for part in requests]
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
     # From the load's end on the queue drains: what stands in it then is nobody's limit.
@@ -150,7 +155,10 @@ def _measured(
         return None
     most = engine_of(contract).instrument.coalesced
     coalesced = any(records[run.process].coalesced_share > most for run in served)
-    return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens, rules=rules)
+    facts = _facts(runs[0])
+    return measure_load(
+        contract, served, coalesced=coalesced, has_tokens=facts.has_tokens, counted=facts.unit, rules=rules
+    )
 
 
 def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> list[ServedRun]:
@@ -173,7 +181,8 @@ def held_by_runs(search: SaturationRecord, outcomes: Sequence[SloOutcome]) -> Sa
     if not missed or not search.confirmed or search.watched_s is None:  # earlier versions did not ask for it
         return search
     note = f"the runs at the claimed rate missed {', '.join(missed)}"
-    return search.model_copy(update={"confirmed": False, "note": "; ".join(filter(None, (note, search.note)))})
+    undone = {"confirmed": False, "at_least_per_s": None}  # it is that rate which the runs speak against
+    return search.model_copy(update={**undone, "note": "; ".join(filter(None, (note, search.note)))})
 
 
 def _load_figures(
@@ -220,6 +229,9 @@ def _load_figures(
 
 def _load_words(contract: Contract, saturation: SaturationRecord | None) -> str:
     if saturation is not None and saturation.passed_per_s is not None:
+        if not saturation.confirmed and saturation.at_least_per_s is not None:
+            held = f"holds at least {saturation.at_least_per_s:.4g} /s, not shown beyond"
+            return f"open loop, poisson {saturation.passed_per_s:.4g} /s; the search {held}"
         return f"open loop, poisson {saturation.passed_per_s:.4g} /s, the largest rate that held the objective"
     return conditions_of(contract, 1).load
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
-from lynxbench.model.serving import ServedEngine
-from lynxbench.model.workload import ReplayArrival
+from lynxbench.model.serving import OpenAiEngine, ServedEngine
+from lynxbench.model.workload import SERVED_TASKS, ReplayArrival, ServedModel
 
 if TYPE_CHECKING:
     from lynxbench.engines.asking import TokenCalibration
@@ -45,8 +45,12 @@ def ask_server(contract: Contract) -> Greeting:
 
         read_work_files(contract)  # a file that cannot be read is said before anything is asked or registered
     _refuse_unreachable(engine)
+    from lynxbench.engines.other_work import ask_other
     from lynxbench.engines.served import ask_first
 
+    model = workload.model
+    if workload.task in SERVED_TASKS and isinstance(engine, OpenAiEngine) and isinstance(model, ServedModel):
+        return Greeting(ask_other(contract, engine, model))
     return Greeting(ask_first(contract))
 
 

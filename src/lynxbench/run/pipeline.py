@@ -35,6 +35,7 @@ from lynxbench.run.greeting import Greeting
 from lynxbench.run.inprocess_run import InProcessStrategy
 from lynxbench.run.launched_run import LaunchedStrategy
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, recorded
+from lynxbench.run.search_so_far import said_so_far
 from lynxbench.run.served_accuracy import ReferenceAnswers, ask_answers
 from lynxbench.run.served_run import RemoteClients, ServedStrategy
 from lynxbench.run.task_scoring import check_asked
@@ -151,7 +152,8 @@ def _carry_out(run: RunFolder, strategy: RunStrategy, progress: Progress, record
             attempts = _measure(run, run.registration.plan, strategy, progress)
         except KeyboardInterrupt:
             raise Interrupted(
-                f"interrupted; {kept_samples(run)} samples kept in {run.path}. Go on with the same command and --resume"
+                f"interrupted; {kept_samples(run)} samples kept in {run.path}. {said_so_far(run.path)}"
+                "Go on with the same command and --resume"
             ) from None
         contract = run.registration.contract
         if _given_up(attempts) >= set(contract.workload.precisions):

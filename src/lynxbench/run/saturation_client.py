@@ -29,6 +29,7 @@ from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.asked_facts import CacheResets, without_texts
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE, PROBING, say_stage
+from lynxbench.run.search_so_far import forget_so_far, keep_so_far
 
 CEILING_SHARE = 0.02
 CEILING_S = (2.0, 15.0)
@@ -78,10 +79,15 @@ def search(
     rule = SearchRule(
         tolerance=arrival.tolerance, max_seconds=arrival.budget_s, min_seconds=min(1.0, arrival.budget_s / 100)
     )
-    saturation = find_saturation(start, ceiling_per_s, bounds, rule)
+
+    def so_far(reached: Saturation) -> None:
+        keep_so_far(folder, saturation_record(reached, ceiling_per_s, "unknown: the search did not end"))
+
+    saturation = find_saturation(start, ceiling_per_s, bounds, rule, so_far)
     saturated = watch.describe(saturation.failed_per_s)
     document = saturation_record(saturation, ceiling_per_s, saturated)
     write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
+    forget_so_far(folder)
     return merge(records()), saturated
 
 
@@ -115,6 +121,7 @@ def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: s
         undecided_per_s=saturation.undecided_per_s,
         watched_s=saturation.watched_s,
         rarest_s=saturation.rarest_s,
+        at_least_per_s=saturation.at_least_per_s,
     )
 
 

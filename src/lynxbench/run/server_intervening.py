@@ -142,9 +142,11 @@ def _response(contract: Contract, attempt: Attempt) -> float | str:
     requests = requests_of(read_record(attempt.folder / RECORD_FILE))
     if not requests.ok.any() or requests.load_end_ns <= requests.start_ns:
         return "no request was answered"
-    has_tokens = ClientFacts.model_validate(attempt.report.facts, strict=False).has_tokens
+    facts = ClientFacts.model_validate(attempt.report.facts, strict=False)
     served = ServedRun(attempt.slot.index, attempt.report.setup_ns, requests)
-    measured = measure_load(contract, [served], coalesced=False, has_tokens=has_tokens).measured
+    measured = measure_load(
+        contract, [served], coalesced=False, has_tokens=facts.has_tokens, counted=facts.unit
+    ).measured
     if isinstance(contract.workload.arrival, ClosedArrival):
         (speed,) = measured.run_means
     else:

@@ -7,6 +7,7 @@ import pytest
 
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.demand import declare_demand, forecast_demand
+from lynxbench.decide.purchase import saturation_point
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.planning import CapacityPlan
 from lynxbench.model.result import Result, ValidityVerdict
@@ -89,6 +90,24 @@ def test_a_curve_that_is_no_queue_is_not_believed(today: Result) -> None:
     assert found.proposed.nodes == math.ceil(300 / 41)
     assert found.proposed.periods_met is None
     assert any("unsimulated" in line for line in found.cautions)
+
+
+def test_a_search_that_ended_early_is_a_lower_bound_and_no_saturation_point(today: Result) -> None:
+    one = today.per_precision[0]
+    assert one.load is not None
+    assert one.load.saturation is not None
+    early = one.load.saturation.model_copy(update={"confirmed": False, "at_least_per_s": 32.0, "note": "it ended"})
+    load = one.load.model_copy(update={"saturation": early})
+    result = today.model_copy(update={"per_precision": (one.model_copy(update={"load": load}),)})
+    found = plan(result)
+    assert found.proposed.per_node_per_s == 32.0
+    assert "a lower bound of the saturation: at least 32 /s held" in found.proposed.basis
+    assert any("fewer nodes may do" in line for line in found.cautions)
+    point = saturation_point(result)
+    assert point is not None
+    assert point.words.startswith("at least 32 req/s, not shown beyond, within p99")
+    confirmed = early.model_copy(update={"confirmed": True, "at_least_per_s": 41.0})
+    assert confirmed.lower_per_s == 41.0
 
 
 @pytest.mark.parametrize(("outcome", "is_said"), [("fail", True), ("undecided", False)])

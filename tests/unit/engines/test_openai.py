@@ -181,3 +181,10 @@ def test_conversations_carry_what_was_said():
 
 def test_languages_travel_to_other_processes():
     assert isinstance(pickle.loads(pickle.dumps(OpenAiLanguage())).reader(False), OpenAiReader)
+
+
+def test_vectors_are_no_tokens_whatever_usage_counts() -> None:
+    reader = OpenAiReader(keep_text=False)
+    usage = {"prompt_tokens": 9, "total_tokens": 9, "completion_tokens": 0}
+    assert reader.body(json.dumps({"data": [{"embedding": [0.1]}], "usage": usage}).encode()) == OUTPUT
+    assert (reader.output_tokens, reader.input_tokens) == (-1, 9)

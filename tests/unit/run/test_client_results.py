@@ -29,5 +29,11 @@ def test_runs_that_miss_a_bound_take_the_word_back(estimate: float | None) -> No
     assert judged.passed_per_s == search.passed_per_s
 
 
+def test_what_is_shown_at_least_is_taken_back_with_the_rate_that_the_runs_speak_against() -> None:
+    search = saturation().model_copy(update={"watched_s": 150.0, "at_least_per_s": 41.0})
+    assert held_by_runs(search, [outcome(480.0)]).at_least_per_s == 41.0
+    assert held_by_runs(search, [outcome(520.0)]).at_least_per_s is None
+
+
 def test_a_search_of_an_earlier_version_keeps_its_word() -> None:
     assert held_by_runs(saturation(), [outcome(520.0)]).confirmed

@@ -123,6 +123,8 @@ def saturation_text(search: SaturationRecord, load: LoadFigures) -> str:
     sure = "confirmed" if search.confirmed else "not confirmed"
     note = f"; {clean(search.note)}" if search.note else ""
     held = f"holds {words.digits(search.passed_per_s, 4)}{NBSP}/s {within} ({sure})"
+    if not search.confirmed and search.at_least_per_s is not None:
+        held = f"holds at least {words.digits(search.at_least_per_s, 4)}{NBSP}/s {within}, not shown beyond ({sure})"
     unseen = ""
     if search.rarest_s is not None:
         unseen = f", disturbances rarer than one in {words.seconds_text(search.rarest_s)} may not have been seen"

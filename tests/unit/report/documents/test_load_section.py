@@ -53,6 +53,16 @@ def test_a_search_that_claims_nothing_says_so(build) -> None:
     assert "no rate failed up to the ceiling" in saturation_text(open_end, load)
 
 
+def test_a_search_that_ended_early_says_what_holds_at_least(build) -> None:
+    load = build.served().result.per_precision[0].load
+    early = load.saturation.model_copy(update={"confirmed": False, "at_least_per_s": 32.0})
+    text = plain_text(saturation_text(early, load)).replace("\u00a0", " ")
+    assert text.startswith("holds at least 32.00 /s within p99")
+    assert ", not shown beyond (not confirmed)" in text
+    older = load.saturation.model_copy(update={"confirmed": False})
+    assert "at least" not in plain_text(saturation_text(older, load)), "earlier versions did not show it"
+
+
 def test_a_search_says_what_is_not_decided_and_what_it_could_not_see(build) -> None:
     load = build.served().result.per_precision[0].load
     watched = load.saturation.model_copy(update={"undecided_per_s": 42.0, "watched_s": 150.0, "rarest_s": 50.0})

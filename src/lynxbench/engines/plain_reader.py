@@ -1,0 +1,39 @@
+"""What readers of whole answers and of other event forms have in common: the counts of one answer, and its text."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lynxbench.load.response_reading import FAILED, UNKNOWN_TOKENS
+
+
+class PlainReader:
+    """Reads one connection's answers; those who derive from it say what an event and a body mean."""
+
+    __slots__ = (
+        "_keep", "_texts", "answering", "cached_tokens", "failure", "finished", "input_tokens", "number",
+        "output_tokens", "reasoning_tokens",
+    )  # fmt: skip
+
+    def __init__(self, keep_text: bool = False) -> None:
+        self._keep = keep_text
+        self._texts: list[str] = []
+        self.begin()
+
+    def begin(self, number: int = 0) -> None:
+        """Forget the answer before; this one is to the arrival of that number."""
+        self.number = number
+        self.finished = self.answering = False
+        self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
+        self.failure = ""
+        if self._keep:
+            self._texts = []
+
+    def text(self) -> str:
+        """The answer so far, where texts are kept."""
+        return "".join(self._texts)
+
+    def fail(self, why: object) -> int:
+        """The answer is none, and why: the server's own words, or what it lacks."""
+        self.failure = why if isinstance(why, str) else msgspec.json.encode(why).decode()
+        return FAILED
