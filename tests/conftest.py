@@ -37,21 +37,22 @@ MEMORY = Path("/dev/shm")
 """Linux's file system in memory."""
 ROOM_BYTES = 4 << 30
 """Several times what the folders of all tests hold together."""
-TEMPROOT = "PYTEST_DEBUG_TEMPROOT"
 _own_root = pytest.StashKey[Path]()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses a place itself
 def pytest_configure(config: pytest.Config) -> None:
     """The tests' folders lie in memory where there is room: a ledger waits for the disk at every entry, and no test
-    cuts the power. Another place is asked for with `--basetemp` or with pytest's own variable."""
-    if config.getoption("basetemp") or TEMPROOT in os.environ or not _has_room(MEMORY):
+    cuts the power. Another place is asked for with `--basetemp` or pytest's own variable."""
+    if config.option.basetemp or "PYTEST_DEBUG_TEMPROOT" in os.environ or not _has_room(MEMORY):
         return
-    for left in MEMORY.glob("lynx-*-*"):  # by a run that failed, until the next one
+    for left in MEMORY.glob("lynx-*-*"):  # by a run that failed
         process = left.name.split("-")[1]
         if process.isdecimal() and not psutil.pid_exists(int(process)):
             shutil.rmtree(left, ignore_errors=True)
-    root = Path(tempfile.mkdtemp(prefix=f"lynx-{os.getpid()}-", dir=MEMORY))
-    config.stash[_own_root], os.environ[TEMPROOT] = root, str(root)
+    # no longer than what pytest chooses: the width of a line is counted with the path in it
+    config.option.basetemp = tempfile.mkdtemp(prefix=f"lynx-{os.getpid()}-", dir=MEMORY)
+    config.stash[_own_root] = Path(config.option.basetemp)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
