@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
-import psutil
 import pytest
 
 from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench
@@ -31,40 +27,6 @@ hypothesis.settings.load_profile("any-machine")
 
 SHARING = ("tests/server/", "tests/unit/ledger/")
 """Rooms whose tests share a server that is started once: they stay in one process."""
-
-
-MEMORY = Path("/dev/shm")
-"""Linux's file system in memory."""
-ROOM_BYTES = 4 << 30
-"""Several times what the folders of all tests hold together."""
-_own_root = pytest.StashKey[Path]()
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest chooses a place itself
-def pytest_configure(config: pytest.Config) -> None:
-    """The tests' folders lie in memory where there is room: a ledger waits for the disk at every entry, and no test
-    cuts the power. Another place is asked for with `--basetemp` or pytest's own variable."""
-    if config.option.basetemp or "PYTEST_DEBUG_TEMPROOT" in os.environ or not _has_room(MEMORY):
-        return
-    for left in MEMORY.glob("lynx-*-*"):  # by a run that failed
-        process = left.name.split("-")[1]
-        if process.isdecimal() and not psutil.pid_exists(int(process)):
-            shutil.rmtree(left, ignore_errors=True)
-    # no longer than what pytest chooses: the width of a line is counted with the path in it
-    config.option.basetemp = tempfile.mkdtemp(prefix=f"lynx-{os.getpid()}-", dir=MEMORY)
-    config.stash[_own_root] = Path(config.option.basetemp)
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Memory is given back; what a failed test wrote stays to be looked at, until the tests run again."""
-    if _own_root in session.config.stash and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        session.config.add_cleanup(lambda: shutil.rmtree(session.config.stash[_own_root], ignore_errors=True))
-
-
-def _has_room(place: Path) -> bool:
-    if not os.access(place, os.W_OK) or os.statvfs(place).f_flag & os.ST_NOEXEC:  # some tests start what they wrote
-        return False
-    return min(shutil.disk_usage(place).free, psutil.virtual_memory().available) >= ROOM_BYTES
 
 
 # What collecting brings in stays to the end: the garbage collector need not walk through it again and again.
