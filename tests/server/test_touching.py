@@ -29,7 +29,8 @@ POINTS = """() => [...document.querySelectorAll("#levels svg.touched path.dots")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One of its own: what others push into the shared one would be the newest point."""
-    made = make_world(tmp_path_factory.mktemp("touched"), shapes=("software-bound", "served", "hostile"))
+    shapes = ("software-bound", "served", "hostile")
+    made = make_world(tmp_path_factory.mktemp("touched"), shapes=shapes, decisions=False)
     with hosted(made) as listening:
         yield listening
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,7 +106,10 @@ def test_no_room_reaches_up_through_the_public_names() -> None:
     """The linter does not see what is loaded when asked for: below the surface only the version is taken from it."""
     reached = []
     for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if not re.search(r"\blynxbench\s+import\b", text):  # most say nothing of it, and need not be taken apart
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and node.module == "lynxbench":
                 public = {alias.name for alias in node.names} & set(lynxbench.__all__) - {"__version__"}
                 reached += [f"{file.relative_to(SOURCE)}: {name}" for name in sorted(public)]

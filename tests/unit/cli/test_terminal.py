@@ -41,16 +41,21 @@ QUIET = "\u202eevil\u2066\u200b\u2060\ufeff\u2028\u2029\n RESULT HOLDS"
 """What a contract may hold: it takes no control characters."""
 
 
+PAST = {"print", "typer.echo", "typer.secho", "click.echo", "rich.print", "pprint", "warnings.warn"} | {
+    f"sys.{stream}.{way}" for stream in ("stdout", "stderr") for way in ("write", "buffer.write")
+}
+LAST = {name.rpartition(".")[2] for name in PAST}
+"""What such a call ends in: only those few are written out whole."""
+
+
 def direct_output(path: Path) -> list[str]:
     """Every call that writes to standard output or error without going through the seam."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
-        name = ast.unparse(node.func)
-        if name in ("print", "typer.echo", "typer.secho", "click.echo", "rich.print", "pprint", "warnings.warn"):
-            found.append(f"{path.name}:{node.lineno} {name}")
-        if name in ("sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer.write", "sys.stderr.buffer.write"):
+        last = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+        if last in LAST and (name := ast.unparse(node.func)) in PAST:
             found.append(f"{path.name}:{node.lineno} {name}")
     return found
 
@@ -63,8 +68,14 @@ def test_nothing_is_printed_past_the_seam() -> None:
     assert past == []
 
 
-def test_the_walk_sees_what_it_looks_for() -> None:
+def test_the_walk_sees_what_it_looks_for(tmp_path: Path) -> None:
     assert len(direct_output(SOURCE / "cli" / "terminal.py")) == 4
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "".join(f"{name}('x')\n" for name in sorted(PAST)) + "file.write('x')\nmade().print(3)\nf()(1)\n"
+    )
+    assert [line.split()[1] for line in direct_output(planted)] == sorted(PAST)
+    assert len(PAST) == 11
 
 
 def test_our_colours_pass_and_nobody_elses_do(capsys: pytest.CaptureFixture[str]) -> None:
