@@ -52,7 +52,9 @@ def exceedance_time(beyond: Mask) -> float:
     if count < 4:
         return 1.0
     hits = int(np.count_nonzero(beyond))
-    mean, first, last = hits / count, beyond[:3].tolist(), beyond[-3:].tolist()
+    mean = hits / count
+    first: list[bool] = beyond[:3].tolist()
+    last: list[bool] = beyond[-3:].tolist()
 
     def covariance(lag: int) -> float:
         together = int(np.count_nonzero(beyond[lag:] & beyond[:-lag]))

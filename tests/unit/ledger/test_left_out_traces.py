@@ -72,11 +72,11 @@ def rewrite(path: Path, members: Members, change: Callable[[dict], None] = lambd
 
 
 def test_documents_under_each_others_names_are_refused_though_the_manifest_fits_them(tmp_path: Path) -> None:
-    """They are kept under the names they bear, so a name is held against its bytes before anything else is looked at."""
+    """They are kept under the names they bear: a name is held against its bytes before anything else is looked at."""
     members = members_of(BUNDLE)
     first, second = [name for name in members if name.startswith("blobs/")][:2]
     members[first], members[second] = members[second], members[first]
-    with pytest.raises(EvidenceInvalid, match="document [0-9a-f]+ is not what its name says"):
+    with pytest.raises(EvidenceInvalid, match=r"document [0-9a-f]+ is not what its name says"):
         read_bundle(rewrite(tmp_path / "swapped.lynx", members), TrustList())
 
 
