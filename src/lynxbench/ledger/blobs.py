@@ -81,22 +81,22 @@ class FolderBlobs:
     def _write(self, documents: Mapping[str, bytes]) -> None:
         files = {name: self._file(name) for name in documents}
         parts: dict[Path, Path] = {}
-        file = self._root
+        file, together = self._root, len(files) >= TOGETHER
         try:
             for name, file in files.items():
-                self._make_folder(file.parent)
+                self._make_folder(file.parent, flush=not together)
                 part = parts[file] = file.with_name(f".{secrets.token_hex(8)}.part")
                 descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
                 with os.fdopen(descriptor, "wb") as stream:
                     stream.write(documents[name])
             folders = {file.parent for file in parts}
-            together = len(parts) >= TOGETHER and all(is_on(folder, self._root) for folder in folders)
+            together = together and all(is_on(folder, self._root) for folder in folders)
             if not (together and flush_file_system(self._root)):
                 _sync(parts.values(), os.O_RDONLY)
             for file, part in parts.items():
                 part.replace(file)
             if not (together and flush_file_system(self._root)):
-                _sync(folders, os.O_RDONLY | os.O_DIRECTORY)
+                _sync({*folders, self._root}, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise BadLedger(f"{file}: {error.strerror or error}; the document was not kept") from error
         finally:
@@ -129,12 +129,13 @@ class FolderBlobs:
         _refuse_name(sha256)
         return self._root / sha256[:2] / sha256[2:]
 
-    def _make_folder(self, folder: Path) -> None:
+    def _make_folder(self, folder: Path, *, flush: bool) -> None:
         if folder.is_symlink():
             raise EvidenceInvalid(f"{folder}: a symbolic link in the ledger's documents; it was tampered with")
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
-            _sync([folder.parent], os.O_RDONLY | os.O_DIRECTORY)
+            if flush:
+                _sync([folder.parent], os.O_RDONLY | os.O_DIRECTORY)
 
 
 def open_store(url: str) -> tuple[Any, str]:
