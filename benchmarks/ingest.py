@@ -1,10 +1,11 @@
 """Results pushed and recomputed while pages are read: how many a second, and what the readers feel of it.
 
-    python benchmarks/ingest.py [--run FOLDER] [--rounds 3] [--seconds 10] [--rate 25] [--views 20] [--json]
+    python benchmarks/ingest.py [--run FOLDER] [--kept FOLDER] [--rounds 3] [--seconds 10] [--rate 25] [--views 20]
 
-A real quickstart run (made first, in about three minutes, unless --run names a finished one) is copied as many times as
-results are pushed, each under a run id of its own, with documents and traces of its own bytes, and signed. Readers ask
-at a fixed rate, whether or not the last answer came, and count from the moment that each view was due. A round has
+From a real quickstart run (made first, in about three minutes, unless --run names a finished one) as many others are
+made as results are pushed, each with samples, figures, documents and traces of its own (`ingest_results.py`; some two
+seconds each, kept for the next time where --kept names a folder), and signed. Readers ask at a fixed rate, whether or
+not the last answer came, and count from the moment that each view was due. A round has
 three stretches of one sitting: views alone; views while agents push, the process that recomputes being stopped; views
 while agents push and it works. The clock of the last one stops when the figures of every result that was sent are
 recomputed from its samples (the rest of `verify` follows when none wait, and is counted apart). Bars: at least 20
@@ -15,9 +16,7 @@ on the same cores: the processor time a result takes is told apart, and hardly d
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import lzma
 import shutil
 import statistics
 import subprocess
@@ -36,11 +35,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from forged_runs import bundle_of, forged_run
 from hosted import TEAM, Caller, make_team
-from lynxbench.attribute.read.recognising import COLUMNS_MAGIC
+from ingest_results import made_results
 from lynxbench.evidence.documents import read_result
-from lynxbench.evidence.manifest import write_manifest
 from lynxbench.ledger.location import locate, open_ledger
 from lynxbench.server.access import Access
 from lynxbench.server.key_registry import KeyRegistry
@@ -60,6 +57,7 @@ def main() -> None:
     """Prepare, push, read, compare; exit code 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", type=Path, help="folder of a finished run, in place of a quickstart made now")
+    parser.add_argument("--kept", type=Path, help="where results made for this are kept, and taken from the next time")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="length of each stretch")
     parser.add_argument("--rate", type=float, default=25.0, help="results pushed a second")
@@ -82,24 +80,16 @@ def quickstart(folder: Path) -> Path:
 
 def measured(folder: Path, run: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """All rounds, and what they come to."""
-    team, host = make_team(TEAM, folder), make_team("bench", folder)
+    a_round = round(asked.rate * asked.seconds)
+    wanted = 2 * asked.rounds * a_round + 5
+    refuse_too_much(folder, run, wanted)
+    made = made_results(asked.kept or folder / "made", run, wanted)
+    team, bundles, names = made.team, made.bundles, made.names
+    host = make_team("bench", folder)
     card = team.keyring.keys.card(TEAM)
     host.keyring.change_trust(lambda trust: trust.adding(card, datetime.fromisoformat(card.made_at)))
     location = locate(None, host.environment)
     assert location is not None
-    a_round = round(asked.rate * asked.seconds)
-    wanted = 2 * asked.rounds * a_round + 5
-    refuse_too_much(folder, run, wanted)
-    bundles: list[Path] = []
-    names: list[str] = []
-    for number in range(wanted):
-        copy = forged_run(run, folder / "copies", number)
-        make_own(copy, number)
-        result_id, data = bundle_of(team, copy)
-        names.append(result_id)
-        bundles.append(folder / f"{number}.lynx")
-        bundles[-1].write_bytes(data)
-        shutil.rmtree(copy)
     with open_ledger(location, host.environment, create=True) as ledger:
         store = Store(store_url(None, location))
         access = Access(store)
@@ -150,23 +140,6 @@ def refuse_too_much(folder: Path, run: Path, results: int) -> None:
             f"{results} results of {each / 1e6:.0f} MB take {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free; "
             "give fewer (--rounds, --seconds, --rate), or a smaller --run"
         )
-
-
-def make_own(copy: Path, number: int) -> None:
-    """Documents and traces with other bytes and the same meaning: equal ones would be kept once for all results."""
-    space = f"{number:b}".translate({ord("0"): " ", ord("1"): "\n"})
-    for path in copy.glob("attempts/*/*.json"):
-        path.write_text(path.read_text() + space)
-    for path in copy.glob("attempts/*/*.json.gz"):
-        path.write_bytes(path.read_bytes() + gzip.compress(b"", mtime=number))
-    for path in copy.glob("attempts/*/trace.columns"):
-        plain = lzma.decompress(path.read_bytes()[len(COLUMNS_MAGIC) :])
-        ahead = 8 + int.from_bytes(plain[:8], "little")
-        head = plain[8:ahead] + space.encode()
-        path.write_bytes(
-            COLUMNS_MAGIC + lzma.compress(len(head).to_bytes(8, "little") + head + plain[ahead:], preset=0)
-        )
-    write_manifest(copy)
 
 
 def first_pages(port: int, token: str, bundles: list[Path], names: list[str], contract_id: str) -> list[str]:

@@ -309,6 +309,7 @@ def test_it_runs_after_everything_else_and_outside_the_serving_process(
     running = psutil.Process(pid_of(worker))
     assert running.pid != os.getpid()
     assert running.nice() == LOWEST_PRIORITY
+    assert os.sched_getscheduler(running.pid) == os.SCHED_BATCH
     assert running.rlimit(psutil.RLIMIT_AS)[0] == WorkerBounds().memory_bytes
     assert running.rlimit(psutil.RLIMIT_CPU)[0] < 2 * WorkerBounds().cpu_s + 60
     assert list((tmp_path / "scratch-0").iterdir()) == [], "nothing stays of what it laid out"

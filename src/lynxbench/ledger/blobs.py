@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, LynxbenchError
+from lynxbench.ledger.flushing import flush_file_system, is_on
 from lynxbench.model.canonical import short
 
 MAX_BLOB_BYTES = 4 << 30
 AT_ONCE = 64
 """Documents that are written before they are flushed together."""
 FLUSHED_AT_ONCE = 8
+TOGETHER = 16
+"""So many documents are flushed with their whole file system, which is one call in place of one for each of them."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,6 +37,9 @@ class BlobStore(Protocol):
 
     def put_all(self, documents: Iterable[bytes]) -> list[str]:
         """The same for several, which is quicker than one after the other."""
+
+    def put_named(self, documents: Mapping[str, bytes]) -> None:
+        """The same for documents whose names the caller computed from these very bytes: they are not hashed again."""
 
     def get(self, sha256: str) -> bytes:
         """A document, proven to be the one asked for."""
@@ -64,25 +70,33 @@ class FolderBlobs:
         names: list[str] = []
         for some in _batched(documents):
             digests = [hashlib.sha256(data).hexdigest() for data in some]
-            self._write({name: data for name, data in zip(digests, some, strict=True) if not self.has(name)})
+            self.put_named(dict(zip(digests, some, strict=True)))
             names += digests
         return names
+
+    def put_named(self, documents: Mapping[str, bytes]) -> None:
+        """The same under names that are known already."""
+        self._write({name: data for name, data in documents.items() if not self.has(name)})
 
     def _write(self, documents: Mapping[str, bytes]) -> None:
         files = {name: self._file(name) for name in documents}
         parts: dict[Path, Path] = {}
-        file = self._root
+        file, together = self._root, len(files) >= TOGETHER
         try:
             for name, file in files.items():
-                self._make_folder(file.parent)
+                self._make_folder(file.parent, flush=not together)
                 part = parts[file] = file.with_name(f".{secrets.token_hex(8)}.part")
                 descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
                 with os.fdopen(descriptor, "wb") as stream:
                     stream.write(documents[name])
-            _sync(parts.values(), os.O_RDONLY)
+            folders = {file.parent for file in parts}
+            together = together and all(is_on(folder, self._root) for folder in folders)
+            if not (together and flush_file_system(self._root)):
+                _sync(parts.values(), os.O_RDONLY)
             for file, part in parts.items():
                 part.replace(file)
-            _sync({file.parent for file in parts}, os.O_RDONLY | os.O_DIRECTORY)
+            if not (together and flush_file_system(self._root)):
+                _sync({*folders, self._root}, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise BadLedger(f"{file}: {error.strerror or error}; the document was not kept") from error
         finally:
@@ -115,12 +129,13 @@ class FolderBlobs:
         _refuse_name(sha256)
         return self._root / sha256[:2] / sha256[2:]
 
-    def _make_folder(self, folder: Path) -> None:
+    def _make_folder(self, folder: Path, *, flush: bool) -> None:
         if folder.is_symlink():
             raise EvidenceInvalid(f"{folder}: a symbolic link in the ledger's documents; it was tampered with")
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
-            _sync([folder.parent], os.O_RDONLY | os.O_DIRECTORY)
+            if flush:
+                _sync([folder.parent], os.O_RDONLY | os.O_DIRECTORY)
 
 
 def open_store(url: str) -> tuple[Any, str]:
@@ -154,6 +169,13 @@ class UrlBlobs:
     def put_all(self, documents: Iterable[bytes]) -> list[str]:
         """One after the other."""
         return [self.put(data) for data in documents]
+
+    def put_named(self, documents: Mapping[str, bytes]) -> None:
+        """One after the other."""
+        for name, data in documents.items():
+            if not self.has(name):
+                with self._translated("; the document was not kept"):
+                    self._system.pipe_file(self._path(name), data)
 
     def get(self, sha256: str) -> bytes:
         """Fetch and hash."""

@@ -52,6 +52,7 @@ from lynxbench.plain_files import open_plain
 
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
 MAX_LISTING_BYTES = 256 << 20
+_DOCUMENT = "blobs/"
 
 
 class Held(Document):
@@ -202,7 +203,7 @@ def read_bundle(path: Path, trust: TrustList, *, example: bool = False) -> Bundl
     trust = trust_in(cards.cards) if invented else with_tokens(trust, envelopes)
     signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
     proofs = parse_document(contents.pop(PROOFS), PROOFS, MAX_LISTING_BYTES, Proofs)
-    blobs = {name.removeprefix("blobs/"): data for name, data in contents.items() if name.startswith("blobs/")}
+    blobs = {name.removeprefix(_DOCUMENT): data for name, data in contents.items() if name.startswith(_DOCUMENT)}
     teams: dict[str, None] = {}
     entries: list[Entry] = []
     numbers: list[int] = []
@@ -247,10 +248,11 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
 
 
 def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
-    """Documents first, entries after: an entry never speaks of what is not there."""
-    for name, kept in zip(blobs, store.put_all(blobs.values()), strict=True):
-        if kept != name:
-            raise EvidenceInvalid(f"document {short(name)} is not what its name says")
+    """Documents of a bundle that was read, so that each has the name of its bytes.
+
+    Documents first, entries after: an entry never speaks of what is not there.
+    """
+    store.put_named(blobs)
 
 
 def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
@@ -315,6 +317,8 @@ def _checked_members(members: Iterable[tuple[str, bytes]], manifest: BundleManif
         held = next(expected, None)
         if held is None or (held.name, held.size_bytes, held.sha256) != (name, len(data), _sha256(data)):
             raise EvidenceInvalid(f"{file}: member {name!r} is not what the manifest says")
+        if name.startswith(_DOCUMENT) and name != f"{_DOCUMENT}{held.sha256}":
+            raise EvidenceInvalid(f"{file}: document {short(name.removeprefix(_DOCUMENT))} is not what its name says")
         contents[name] = data
     missing = next(expected, None)
     if missing is not None:

@@ -18,7 +18,7 @@ from lynxbench.stats.autocorrelation import effective_count
 from lynxbench.stats.batches import best_rate
 from lynxbench.stats.intervals import log_mean_interval
 from lynxbench.stats.pooled import PooledJudgement, judge_together
-from lynxbench.stats.tails import percentile_interval, percentile_over_processes
+from lynxbench.stats.tails import percentile_interval, percentiles_over_processes
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
@@ -54,8 +54,9 @@ def measure_precision(
     steady = _steady(samples, judged, together)
     figure = figure_of(overall, f"{unit}s/s")
     latencies = _latencies(samples, judged)
-    percentiles = {
-        metric: tuple(bounded_percentile(parts, p, protocol.confidence, rules) for p in PERCENTILES)
+    asked = _asked_percentiles(contract.objective.slo)
+    bounded = {
+        metric: bounded_percentiles(parts, asked.get(metric, PERCENTILES), protocol.confidence, rules)
         for metric, parts in latencies.items()
     }
     return MeasuredPrecision(
@@ -63,10 +64,10 @@ def measure_precision(
         throughput=figure,
         sustained=figure if steady.verdict is SteadyVerdict.STEADY else None,
         peak=_peak(samples, protocol.steady.window_s, unit),
-        latency_ms=percentiles,
+        latency_ms={metric: tuple(known[p] for p in PERCENTILES) for metric, known in bounded.items()},
         steady=steady,
         slo=tuple(
-            judge_slo(slo, latencies.get(slo.metric.value, []), protocol.confidence, rules)
+            slo_outcome(slo, bounded.get(slo.metric.value, {}).get(slo.percentile, _unmeasured(slo.percentile)))
             for slo in contract.objective.slo
         ),
         run_means=run_means,
@@ -159,25 +160,49 @@ def latencies_ms(process: ProcessSamples, counted: Mask) -> dict[str, Float64]:
     return latencies
 
 
+def _asked_percentiles(slos: Sequence[Slo]) -> dict[str, tuple[float, ...]]:
+    """By metric of the objective: the percentiles that are always told, and those that its bounds are on."""
+    asked: dict[str, tuple[float, ...]] = {}
+    for slo in slos:
+        before = asked.get(slo.metric.value, PERCENTILES)
+        asked[slo.metric.value] = before if slo.percentile in before else (*before, slo.percentile)
+    return asked
+
+
+def _unmeasured(percentile: float) -> Percentile:
+    return Percentile(percentile=percentile, low=None, estimate=None, high=None, resolved=False)
+
+
 def bounded_percentile(
     parts: Sequence[Float64], percentile: float, confidence: float, rules: int = RULES
 ) -> Percentile:
     """A percentile over the samples of all processes, with bounds that cover what differs between these."""
+    return bounded_percentiles(parts, [percentile], confidence, rules)[percentile]
+
+
+def bounded_percentiles(
+    parts: Sequence[Float64], percentiles: Sequence[float], confidence: float, rules: int = RULES
+) -> dict[float, Percentile]:
+    """The same for several percentiles of the same samples."""
     filled = [part for part in parts if len(part)]
     if not filled:
-        return Percentile(percentile=percentile, low=None, estimate=None, high=None, resolved=False)
+        return {percentile: _unmeasured(percentile) for percentile in percentiles}
     if rules < 3:  # as if all had been samples of one process
         n_eff = sum(effective_count(part) for part in filled)
-        bounds = percentile_interval(np.concatenate(filled), percentile, confidence, n_eff=n_eff)
+        pooled = np.concatenate(filled)
+        intervals = [percentile_interval(pooled, percentile, confidence, n_eff=n_eff) for percentile in percentiles]
     else:
-        bounds = percentile_over_processes(filled, percentile, confidence)
-    return Percentile(
-        percentile=percentile,
-        low=_or_none(bounds.low),
-        estimate=_or_none(bounds.estimate),
-        high=_or_none(bounds.high),
-        resolved=bounds.known,
-    )
+        intervals = percentiles_over_processes(filled, percentiles, confidence)
+    return {
+        percentile: Percentile(
+            percentile=percentile,
+            low=_or_none(bounds.low),
+            estimate=_or_none(bounds.estimate),
+            high=_or_none(bounds.high),
+            resolved=bounds.known,
+        )
+        for percentile, bounds in zip(percentiles, intervals, strict=True)
+    }
 
 
 def judge_slo(slo: Slo, parts: Sequence[Float64], confidence: float, rules: int = RULES) -> SloOutcome:

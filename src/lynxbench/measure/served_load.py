@@ -10,7 +10,7 @@ from lynxbench.measure.load_phases import LoadPhases, find_load_phases, is_stati
 from lynxbench.measure.precision_figures import (
     PERCENTILES,
     MeasuredPrecision,
-    bounded_percentile,
+    bounded_percentiles,
     figure_of,
     judge_slo,
     verdict_words,
@@ -89,8 +89,9 @@ def measure_load(
     streamed = isinstance(contract.engine, OpenAiEngine) and contract.engine.stream and has_tokens
     percentiles = {
         metric: tuple(
-            bounded_percentile(() if coalesced and metric == INTER_EVENT else parts, p, protocol.confidence, rules)
-            for p in PERCENTILES
+            bounded_percentiles(
+                () if coalesced and metric == INTER_EVENT else parts, PERCENTILES, protocol.confidence, rules
+            ).values()
         )
         for metric, parts in _latencies(judged, streamed).items()
     }

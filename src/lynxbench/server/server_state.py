@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from lynxbench.server.rights import Principal
 from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.json_log import make_log
+from lynxbench.watch.judging_round import JudgingRound
 from lynxbench.watch.notifying import Courier
 from lynxbench.watch.recomputations import DueResult, Recomputations, RecomputationState
 from lynxbench.watch.regressions import Watch
@@ -180,24 +182,52 @@ class Server:
 
     def _judge(self) -> None:
         with self.judging:
-            for seq in self.watch.pending():
-                if self._stop.is_set():
+            seqs = self.watch.pending()
+            if self.recomputing.working and seqs:
+                reached = self.recomputations.reached()
+                seqs = [seq for seq in seqs if seq <= reached]
+            for among in self._rounds(seqs):
+                if not self._judge_round(among):
                     break
-                try:
-                    result_id = getattr(self.ledger.log.read(seq).entry.body, "result_id", "")
-                    if self.recomputing.working and self.recomputations.awaited(seq, result_id):
-                        break  # what its own samples refute is held against nothing: that is known first
-                    notice = self.watch.judge(seq, self.scheduler.place_of(result_id), self.trust)
-                except LynxbenchError as error:
-                    self.log.warning("a result could not be judged", extra={"seq": seq, "error": str(error)})
-                    continue
-                if notice is not None:
-                    fields = {"notice": notice.notice, "contract": notice.contract_id, "owner": notice.owner}
-                    self.log.info("regression", extra=fields)
-                    self.metrics.regressions.inc()
         moved = self.watch.moved()
         if moved:
             self.pulse.bump(WORK, *moved)
+
+    def _rounds(self, seqs: Sequence[int]) -> Iterator[JudgingRound]:
+        """All of them at once; one after the other where one of them cannot be read."""
+        alone = [[seq] for seq in seqs]
+        for some in [seqs, *alone] if len(seqs) > 1 else alone:
+            try:
+                among = self.watch.round_of(some, self.trust)
+            except LynxbenchError as error:
+                if len(some) == 1:
+                    self._not_judged(some[0], error)
+                continue
+            yield among
+            if len(some) == len(seqs):
+                return
+
+    def _judge_round(self, among: JudgingRound) -> bool:
+        """Judge what was recomputed; whether none of them is still to be."""
+        # What its own samples refute is held against nothing: that is known first.
+        awaited = self.recomputations.awaited_among(among.names) if self.recomputing.working else set()
+        for logged in among.entries:
+            if self._stop.is_set() or logged.seq in awaited:
+                return False
+            try:
+                place = self.scheduler.place_of(among.names[logged.seq])
+                notice = self.watch.judge_among(among, logged, place)
+            except LynxbenchError as error:
+                self._not_judged(logged.seq, error)
+                continue
+            if notice is not None:
+                fields = {"notice": notice.notice, "contract": notice.contract_id, "owner": notice.owner}
+                self.log.info("regression", extra=fields)
+                self.metrics.regressions.inc()
+        return True
+
+    def _not_judged(self, seq: int, error: LynxbenchError) -> None:
+        self.log.warning("a result could not be judged", extra={"seq": seq, "error": str(error)})
 
     def _recomputed(self, due: DueResult, state: RecomputationState) -> None:
         if due.whole or state is RecomputationState.REFUTED:

@@ -37,6 +37,8 @@ def answer_lines(answer: Answer, priority: int, *, unseen: bool) -> None:
 
 def _bound_process(bounds: WorkerBounds, priority: int) -> None:
     os.nice(priority)
+    if hasattr(os, "SCHED_BATCH"):  # it computes for long stretches: whoever wakes to answer a page goes first
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     limits = [(resource.RLIMIT_AS, bounds.memory_bytes), (resource.RLIMIT_CORE, 0)]
     if bounds.disk_bytes is not None:
         limits.append((resource.RLIMIT_FSIZE, bounds.disk_bytes))

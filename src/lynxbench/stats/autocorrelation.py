@@ -1,15 +1,22 @@
 """How many independent values a correlated series is worth."""
 
 import numpy as np
+import numpy.typing as npt
 
 from lynxbench.stats.arrays import Floats, Numbers, as_series
 
 ROUNDING = float(8 * np.finfo(np.float64).eps)
+SURELY = 1e-9
+"""A correlation further from 0 than this is not there by rounding: transforms of a billion values are off by less."""
+Mask = npt.NDArray[np.bool_]
 
 
 def autocorrelation(values: Numbers) -> Floats:
     """Autocorrelation at lags 0…n-1 by FFT (biased, hence positive definite); zeros beyond lag 0 for a constant."""
-    series = as_series(values)
+    return _autocorrelation(as_series(values))
+
+
+def _autocorrelation(series: Floats) -> Floats:
     if series.size == 0:
         return np.empty(0, dtype=np.float64)
     centred = series - series.sum() / series.size
@@ -32,10 +39,38 @@ def integrated_time(values: Numbers) -> float:
     Pair sums ρ(2m) + ρ(2m+1) of a reversible process are positive and fall; the sum stops where noise breaks that.
     A floor of 1 means that negative correlation never earns more values than were taken.
     """
-    series = as_series(values)
+    return _integrated_time(as_series(values))
+
+
+def exceedance_time(beyond: Mask) -> float:
+    """The same of a series that is 1 where something is exceeded and 0 elsewhere, and is neither everywhere.
+
+    Where the first correlation and the second pair of them are negative beyond rounding, the sum stops below 1 and the
+    floor of 1 is the answer, without a transform.
+    """
+    count = beyond.size
+    if count < 4:
+        return 1.0
+    hits = int(np.count_nonzero(beyond))
+    mean = hits / count
+    first: list[bool] = beyond[:3].tolist()
+    last: list[bool] = beyond[-3:].tolist()
+
+    def covariance(lag: int) -> float:
+        together = int(np.count_nonzero(beyond[lag:] & beyond[:-lag]))
+        ends = 2 * hits - sum(first[:lag]) - sum(last[-lag:])
+        return together - mean * ends + (count - lag) * mean * mean
+
+    negative = -SURELY * hits * (1 - mean)
+    if covariance(1) < negative and covariance(2) + covariance(3) < negative:
+        return 1.0
+    return _integrated_time(beyond.astype(np.float64))
+
+
+def _integrated_time(series: Floats) -> float:
     if series.size < 4:
         return 1.0
-    acf = autocorrelation(series)
+    acf = _autocorrelation(series)
     even = acf.size // 2 * 2
     pairs = acf[0:even:2] + acf[1:even:2]
     negative = pairs <= 0

@@ -99,9 +99,14 @@ def noise_of(residuals: Floats) -> Noise:
     return Noise(math.sqrt(marginal), math.sqrt(max(long_run_variance, marginal)), n_eff, phi)
 
 
-def total_drift(values: Floats, noise: Noise, confidence: float, span: float | None = None) -> Interval:
-    """Change of the fitted line over `span` points (the stretch itself unless told), in the unit of the values."""
-    change, _ = straight_line(values)
+def total_drift(
+    values: Floats, noise: Noise, confidence: float, span: float | None = None, change: float | None = None
+) -> Interval:
+    """Change of the fitted line over `span` points (the stretch itself unless told), in the unit of the values.
+
+    `change`: of the line over the stretch, where it is fitted already.
+    """
+    change = straight_line(values)[0] if change is None else change
     factor = 1.0 if span is None else span / values.size
     error = noise.long_run_sigma * math.sqrt(12 * values.size / (values.size**2 - 1))
     return _around(change, error, noise, confidence).scaled(factor)

@@ -1,6 +1,7 @@
 """Intervals of means and of ratios of run means; the unit of repetition is a fresh process, not an iteration."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ FEWEST_TRIMMED = 10
 """Pairs: trimming fewer leaves too few for an interval that is worth having."""
 
 
+@lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: float) -> float:
     """Quantile of Student's t; NaN where there are no degrees of freedom."""
     from scipy.special import stdtrit

@@ -166,12 +166,15 @@ class _View:
 
 def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
     rest = series[start:]
-    period = find_cycle(straight_line(rest)[1])
+    line = change, residuals = straight_line(rest)
+    period = find_cycle(residuals)
     points = _cycles(rest, period).mean(axis=1) if period else rest
     mean = float(np.mean(points))
-    noise = noise_of(straight_line(points)[1])
+    if period:
+        line = straight_line(points)
+    noise = noise_of(line[1])
     # Unless what was cut is a transient, the claim is about the whole run: a drift must not pass by being halved.
-    whole = 0 if start == 0 or _is_transient(series, start, period, noise) else series.size
+    whole = 0 if start == 0 or _is_transient(series, start, change, period, noise) else series.size
     span = points.size * max(1.0, max(horizon, whole) / rest.size)
     head = max(MIN_HEAD, round(HEAD_SHARE * points.size))
     factor = 1 / mean if mean else math.nan
@@ -181,7 +184,7 @@ def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
         mean=mean,
         noise=noise,
         period=period,
-        drift=total_drift(points, noise, confidence, span).scaled(factor),
+        drift=total_drift(points, noise, confidence, span, line[0]).scaled(factor),
         shift=tail_shift(points, noise, confidence).scaled(factor),
         head=head_excess(points, noise, confidence, head).scaled(factor),
     )
@@ -197,10 +200,9 @@ def _cut_matters(series: Floats, start: int) -> bool:
     return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
 
 
-def _is_transient(series: Floats, start: int, period: int, noise: Noise) -> bool:
+def _is_transient(series: Floats, start: int, change: float, period: int, noise: Noise) -> bool:
     """Whether the part cut off lies, beyond doubt, away from where the line through the rest would put it."""
     rest = series[start:]
-    change, _ = straight_line(rest)
     back = (start + rest.size) / 2  # from the middle of what is counted to the middle of what was cut
     expected = float(np.mean(rest)) - change / rest.size * back
     variance = 1 / start + 1 / rest.size + 12 * back**2 / rest.size**3

@@ -2,17 +2,21 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from lynxbench.errors import BadSeries
 from lynxbench.model.interval import Interval
 from lynxbench.stats.arrays import Floats, Numbers, as_series
-from lynxbench.stats.autocorrelation import integrated_time
+from lynxbench.stats.autocorrelation import exceedance_time
 from lynxbench.stats.intervals import check_confidence, student_quantile
 
 FEWEST_DEGREES = 0.5
 """Of freedom between processes: two, of which one has under a quarter of the other's values, do not bound the next."""
+
+REMEMBERED = 4096
+"""Quantiles of known laws that are not computed again: they depend on a few numbers, and on no sample."""
 
 
 def percentile_interval(
@@ -52,58 +56,91 @@ def percentile_over_processes(parts: Sequence[Floats], percentile: float, confid
     Ranks as of one process, on as many values as the shares beyond the percentile and beyond its bounds are worth, and
     around them what the processes differ by. One process speaks for itself alone.
     """
-    check_percentile(percentile)
+    return percentiles_over_processes(parts, [percentile], confidence)[0]
+
+
+def percentiles_over_processes(
+    parts: Sequence[Floats], percentiles: Sequence[float], confidence: float = 0.95
+) -> list[Interval]:
+    """The same for several percentiles of the same values, which are sorted once."""
+    for percentile in percentiles:
+        check_percentile(percentile)
     check_confidence(confidence)
-    parts = [as_series(part) for part in parts if len(part)]
-    if not parts:
+    values = [as_series(part) for part in parts if len(part)]
+    if not values:
         raise BadSeries("a percentile needs at least one value")
-    pooled, level = np.sort(np.concatenate(parts)), percentile / 100
+    processes = _Processes(values)
+    return [_over_processes(processes, percentile, confidence) for percentile in percentiles]
+
+
+class _Processes:
+    """Values of several processes, as they came and in order, and what was computed of them already."""
+
+    def __init__(self, parts: Sequence[Floats]) -> None:
+        self.parts = parts
+        self.ordered = [np.sort(part) for part in parts]
+        self.pooled = np.sort(np.concatenate(parts))
+        self.sizes = np.array([part.size for part in parts], dtype=np.float64)
+        self.degrees = _degrees(self.sizes)
+        self.times: dict[tuple[int, int], float] = {}
+        """Of exceedances, by process and how many they are: as many beyond another place are the same ones."""
+
+    @cached_property
+    def others(self) -> list[Floats]:
+        """For each process, the values of all others, in order."""
+        parts = self.parts
+        return [np.sort(np.concatenate([*parts[:k], *parts[k + 1 :]])) for k in range(len(parts))]
+
+    def hits(self, at: float) -> list[int]:
+        """How many values of each process lie beyond."""
+        return [part.size - int(part.searchsorted(at, "right")) for part in self.ordered]
+
+
+def _over_processes(processes: _Processes, percentile: float, confidence: float) -> Interval:
+    pooled, level = processes.pooled, percentile / 100
     estimate = _at_rank(pooled, level * pooled.size, pooled.size)
     ties = int(np.searchsorted(pooled, estimate))
-    places = (estimate, float(pooled[max(ties - 1, 0)]))
-    times: dict[tuple[int, int], float] = {}
-    n_eff = min(_worth(parts, at, times) for at in set(places))
+    places = {estimate, float(pooled[max(ties - 1, 0)])}
+    n_eff = min(_worth(processes, at) for at in places)
     bounds = _bounded(pooled, level, confidence, n_eff)
     further = {at for at in (bounds.low, bounds.high) if math.isfinite(at)}.difference(places)
-    worth = min((_worth(parts, at, times) for at in further), default=n_eff)
+    worth = min((_worth(processes, at) for at in further), default=n_eff)
     bounds = _bounded(pooled, level, confidence, worth) if worth < n_eff else bounds
-    if len(parts) < 2:
+    if len(processes.parts) < 2:
         return bounds
-    if _degrees(np.array([part.size for part in parts], dtype=np.float64)) < FEWEST_DEGREES:
+    if processes.degrees < FEWEST_DEGREES:
         return Interval(math.nan, bounds.estimate, math.nan)
-    wider = _between(parts, pooled, percentile, confidence)
+    wider = _between(processes, percentile, confidence)
     low, high = min(bounds.low, wider.low), max(bounds.high, wider.high)  # what no rank within processes reaches is NaN
     # Where values lie in lumps a percentile jumps, and the shares beyond it say how far they reach (Woodruff 1952).
-    reach = max(_share_reach(parts, at, confidence) for at in set(places))
+    reach = max(_share_reach(processes, at, confidence) for at in places)
     low = min(low, _sorted_quantile(pooled, level - reach)) if level > reach else low
     high = max(high, _sorted_quantile(pooled, level + reach)) if level + reach < 1 else high
     return Interval(low, bounds.estimate, high)
 
 
-def _worth(parts: Sequence[Floats], at: float, times: dict[tuple[int, int], float]) -> float:
+def _worth(processes: _Processes, at: float) -> float:
     """Independent values behind the share beyond `at`, by the autocorrelation of the exceedances within processes.
 
-    Slow values that come in clusters hang together there, whether or not their sizes do. `times` are known by process
-    and number of exceedances: as many beyond another place are the same ones.
+    Slow values that come in clusters hang together there, whether or not their sizes do.
     """
     total, hits, rough = 0, 0, 0.0
-    for number, part in enumerate(parts):
-        beyond = part > at
-        mine = int(np.count_nonzero(beyond))
+    for number, (part, mine) in enumerate(zip(processes.parts, processes.hits(at), strict=True)):
         total, hits = total + part.size, hits + mine
         if 0 < mine < part.size:  # a share of nothing or of all varies by nothing
-            if (number, mine) not in times:
-                times[number, mine] = integrated_time(beyond.astype(np.float64))
-            rough += mine * (1 - mine / part.size) * times[number, mine]
+            time = processes.times.get((number, mine))
+            if time is None:
+                time = processes.times[number, mine] = exceedance_time(part > at)
+            rough += mine * (1 - mine / part.size) * time
     share = hits / total
     return min(total, total**2 * share * (1 - share) / rough) if rough > 0 else total
 
 
-def _share_reach(parts: Sequence[Floats], at: float, confidence: float) -> float:
+def _share_reach(processes: _Processes, at: float, confidence: float) -> float:
     """Half width of Student's interval of the share beyond `at` over processes."""
-    sizes = np.array([part.size for part in parts], dtype=np.float64)
-    hits = np.array([np.count_nonzero(part > at) for part in parts], dtype=np.float64)
-    share, degrees = float(hits.sum() / sizes.sum()), _degrees(sizes)
+    sizes, degrees = processes.sizes, processes.degrees
+    hits = np.array(processes.hits(at), dtype=np.float64)
+    share = float(hits.sum() / sizes.sum())
     error = math.sqrt(float(np.sum((hits - share * sizes) ** 2)) * (1 + 1 / degrees)) / float(sizes.sum())
     return student_quantile((1 + confidence) / 2, degrees) * error
 
@@ -113,34 +150,31 @@ def _degrees(sizes: Floats) -> float:
     return float(sizes.sum() ** 2 / (sizes @ sizes)) - 1
 
 
-def _between(parts: Sequence[Floats], pooled: Floats, percentile: float, confidence: float) -> Interval:
+def _between(processes: _Processes, percentile: float, confidence: float) -> Interval:
     """Student's interval of a delete-a-process jackknife on logarithms, wider away from the median.
 
     There a percentile of all processes also depends on how much these differ, of which a few of them say little: the
     upper bound of that variance moves it further out, and the two reaches add in squares (Zou & Donner 2008).
     """
-    from scipy.special import gammaincinv, ndtri
-
     level, tail = percentile / 100, (1 - confidence) / 2
-    sizes = np.array([part.size for part in parts], dtype=np.float64)
-    degrees = _degrees(sizes)
-    others = [np.concatenate([*parts[:k], *parts[k + 1 :]]) for k in range(len(parts))]
+    sizes, degrees, pooled = processes.sizes, processes.degrees, processes.pooled
     near = (level, 0.5, 1 - (1 - level) * 2, 1 - (1 - level) / 2) if level > 0.5 else (level, 0.5, level * 2, level / 2)
     places = np.array([_sorted_quantile(pooled, share) for share in near])
-    alone, left = (np.array([_quantile(part, level) for part in group]) for group in (parts, others))
+    groups = processes.ordered, processes.others
+    alone, left = (np.array([_sorted_quantile(part, level) for part in group]) for group in groups)
     positive = min(places.min(), alone.min(), left.min()) > 0
     if positive:
         places, alone, left = np.log(places), np.log(alone), np.log(left)
-    reach = student_quantile(1 - tail, degrees) * math.sqrt(float(np.var(left)) * (len(parts) - 1))
+    reach = student_quantile(1 - tail, degrees) * math.sqrt(float(np.var(left)) * (len(sizes) - 1))
     total = sizes.sum()
     middle = (alone * sizes).sum() / total
     variance = float(((alone - middle) ** 2 * sizes).sum() / total) * (1 + 1 / degrees)
     # The scale of the values is how far they move for a step of a normal law: overall, or less where they are dense.
-    steps = ndtri(near)
+    steps = _normal_quantiles(near)
     pairs = ((i, j) for i, j in ((0, 1), (2, 3)) if steps[i] != steps[j])
     scales = [float(abs((places[i] - places[j]) / (steps[i] - steps[j]))) for i, j in pairs]
     scale = min((size for size in scales if size > 0), default=0.0)
-    largest = variance * degrees / 2 / float(gammaincinv(degrees / 2, tail))
+    largest = variance * degrees / 2 / _gamma_quantile(degrees / 2, tail)
     least = max(scale**2, variance)
     further = abs(float(steps[0])) * (math.sqrt(least - variance + largest) - math.sqrt(least))
     below, above = (reach, math.hypot(reach, further)) if level >= 0.5 else (math.hypot(reach, further), reach)
@@ -151,9 +185,18 @@ def _between(parts: Sequence[Floats], pooled: Floats, percentile: float, confide
         return Interval(estimate * float(np.exp(-below)), estimate, estimate * float(np.exp(above)))
 
 
-def _quantile(values: Floats, level: float) -> float:
-    place = _place(values, level)
-    return float(np.partition(values, place)[place])
+@lru_cache(maxsize=REMEMBERED)
+def _normal_quantiles(shares: tuple[float, ...]) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(shares), dtype=np.float64)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _gamma_quantile(shape: float, share: float) -> float:
+    from scipy.special import gammaincinv
+
+    return float(gammaincinv(shape, share))
 
 
 def _sorted_quantile(ordered: Floats, level: float) -> float:
@@ -164,6 +207,7 @@ def _place(values: Floats, level: float) -> int:
     return min(max(math.ceil(level * values.size - 1e-9) - 1, 0), values.size - 1)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def bound_ranks(count: int, level: float, confidence: float) -> tuple[int, int]:
     """Ranks l, u with P(X_(l) ≤ quantile < X_(u)) ≥ confidence; l = 0 or u = count + 1 means out of reach."""
     tail = (1 - confidence) / 2

@@ -6,7 +6,7 @@ which is quick, then everything that `verify` asks of its whole folder.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -167,10 +167,21 @@ class Recomputations:
 
     def awaited(self, seq: int, result_id: str) -> bool:
         """Whether a result of the log has no outcome yet, and soon will have."""
+        return seq in self.awaited_among({seq: result_id})
+
+    def awaited_among(self, names: Mapping[int, str]) -> set[int]:
+        """The same of several results by their numbers: those that have no outcome yet, and soon will have."""
         marks = self._marks()
-        if marks is None or seq <= marks[WHOLE]:
-            return False
-        return self.of([result_id])[result_id].state is RecomputationState.PENDING
+        later = {} if marks is None else {seq: name for seq, name in names.items() if seq > marks[WHOLE]}
+        if not later:
+            return set()
+        known = self.of(later.values())
+        return {seq for seq, name in later.items() if known[name].state is RecomputationState.PENDING}
+
+    def reached(self) -> int:
+        """The number up to which figures of new results were recomputed."""
+        marks = self._marks()
+        return -1 if marks is None else marks[FIGURES]
 
     def keep(self, due: DueResult, state: RecomputationState, lines: Sequence[str]) -> None:
         """What came of one, and the next one is due; where samples alone do not give the figures, the whole decides."""

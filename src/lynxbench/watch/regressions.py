@@ -7,7 +7,7 @@ slow slide adds up and is seen. A notice closes by sessions that are back, by ac
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,22 +22,22 @@ from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.result_standings import disputed, standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, RuleVerdict
-from lynxbench.model.entries import EntryKind, ResultRecorded
+from lynxbench.model.entries import EntryKind
 from lynxbench.model.evidence_gate import Lack, standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.record.recalling import sealed_document
 from lynxbench.stats.sequential import SPANS, LevelJudgement, SpanJudgement, bound_of
 from lynxbench.watch import level_rules
+from lynxbench.watch.judging_round import JudgingRound, body_of
 from lynxbench.watch.recomputations import Recomputations
 from lynxbench.watch.recorded_comparisons import compare_recorded
-from lynxbench.watch.session_book import ACCEPTED, GAINED, SessionBook, counted_results, place_name
+from lynxbench.watch.session_book import ACCEPTED, GAINED, PlacePast, SessionBook, counted_results, place_name
 from lynxbench.watch.store import Store, fresh_id, now_text
 from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
-from lynxbench.watch.watched_sessions import WatchedSession, WatchedStream, newest_stream, sessions_of, since_level
+from lynxbench.watch.watched_sessions import WatchedSession, WatchedStream, newest_stream
 
 CURSOR = "judged_seq"
 EVERYBODY = "*"
@@ -108,7 +108,8 @@ class Watch:
         """Numbers of result entries that were not judged yet; a ledger that is new to this server starts at its end."""
         cursor = self._cursor()
         if cursor is None:
-            self._move(self._ledger.log.head().size - 1)
+            with self._store.writing() as connection:
+                _move(connection, self._ledger.log.head().size - 1)
             return []
         chosen = (
             select(entries.c.seq)
@@ -118,15 +119,28 @@ class Watch:
         )
         return [row.seq for row in self._ledger.log.database.rows(chosen)]
 
+    def round_of(self, seqs: Sequence[int], trust: TrustList) -> JudgingRound:
+        """What judging these entries one after the other needs to know of all of them."""
+        return JudgingRound(self._ledger.log, self._recomputations, seqs, trust)
+
     def judge(self, seq: int, place: str | None, trust: TrustList) -> Notice | None:
         """Judge the result of one entry; the notice, where one was opened now."""
-        logged = self._ledger.log.read(seq)
-        body = logged.entry.body
-        assert isinstance(body, ResultRecorded)
+        among = self.round_of([seq], trust)
+        return self.judge_among(among, among.entries[0], place)
+
+    def judge_among(self, among: JudgingRound, logged: Logged, place: str | None) -> Notice | None:
+        """The same of one entry of a round, which go in the order of the log."""
+        body = body_of(logged)
+        where = place_name(place, body.instance_id)
+        typical: dict[str, str] = {}
         try:
-            return self._judge(logged, place_name(place, body.instance_id), trust)
+            return self._judge(among, logged, where, typical)
         finally:
-            self._move(seq)
+            with self._store.writing() as connection:
+                if typical:
+                    key = {"contract_id": body.contract_id, "place": where}
+                    upsert(connection, baselines, key, {**typical, "judged_id": body.result_id, "at": now_text()})
+                _move(connection, logged.seq)
 
     def accept(self, notice: str, who: str) -> Notice:
         """The new level is the level from now on: the notice is closed, and later results are held against it."""
@@ -174,34 +188,54 @@ class Watch:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def _judge(self, logged: Logged, place: str, trust: TrustList) -> Notice | None:
-        body = logged.entry.body
-        assert isinstance(body, ResultRecorded)
-        if self._recomputations.objection(body.result_id) is not None:
+    def _judge(self, among: JudgingRound, logged: Logged, place: str, typical: dict[str, str]) -> Notice | None:
+        """`typical` is told the result that its window is best shown by, where there is one."""
+        body, trust = body_of(logged), among.trust
+        if among.objected(body.result_id):
             return None  # figures that their own samples do not give are no level, and no change of one
         result = sealed_document(self._ledger, logged)
-        standing = standings(self._ledger.log, [body.result_id], trust)[body.result_id]
+        standing = among.standing(body.result_id)
         if any(lacking.lack is not Lack.NOT_AGREED for lacking in standing_falls_short(result, standing)):
             return None  # nor is what nobody trusted signed, or what was taken back or refuted
         counted = counted_results(result)
         self._book.keep(result.contract, place, counted)
+        past = self._book.past(result.contract_id, place) if counted else PlacePast({}, {})
+        refused = among.refused(result.contract_id) if counted else set()
+        notices_open = self._open_notices(result.contract_id, place, counted)
         opened = None
         for precision in counted:
-            opened = self._look(result, place, precision, trust) or opened
+            sessions = past.sessions(precision, refused)
+            if not sessions or result.result_id not in sessions[-1].result_ids:
+                continue  # one that came late says nothing of now
+            stream = newest_stream(sessions)
+            typical["result_id"] = stream.typical.result_id
+            known = notices_open.get(precision)
+            opened = self._look(result, place, precision, stream, sessions, known, trust) or opened
         return opened
 
-    def _look(self, result: Result, place: str, precision: Precision, trust: TrustList) -> Notice | None:
+    def _open_notices(self, contract_id: str, place: str, precisions: Iterable[Precision]) -> dict[Precision, Notice]:
+        """Notices that are open for a place, by precision."""
+        keys = {_open_key(contract_id, place, precision): precision for precision in precisions}
+        if not keys:
+            return {}
+        rows = self._store.rows(select(notices).where(notices.c.open_key.in_(list(keys))))
+        return {keys[row.open_key]: _notice(row) for row in rows}
+
+    def _look(
+        self,
+        result: Result,
+        place: str,
+        precision: Precision,
+        stream: WatchedStream,
+        sessions: Sequence[WatchedSession],
+        known: Notice | None,
+        trust: TrustList,
+    ) -> Notice | None:
         contract_id, budget = result.contract_id, result.contract.policy.regression
-        sessions = self._sessions(contract_id, place, precision, trust)
-        if not sessions or result.result_id not in sessions[-1].result_ids:
-            return None  # one that came late says nothing of now
-        stream = newest_stream(sessions)
         streams, newest = stream.arrays(), stream.sessions[-1]
         judged = level_rules.judge_streams(streams, stream.looks)
-        self._set_baseline(contract_id, place, stream.typical.result_id, result.result_id)
-        known = self._store.row(select(notices).where(notices.c.open_key == _open_key(contract_id, place, precision)))
         if known is not None:
-            self._recover(_notice(known), stream, precision, budget)
+            self._recover(known, stream, precision, budget)
             return None
         if level_rules.is_gain(judged, budget)[0]:
             self._gained(contract_id, place, precision, sessions)
@@ -234,15 +268,6 @@ class Watch:
             back = stream.sessions[-SPANS[0]].started_at
             self._book.leave_out(notice.contract_id, notice.place, precision, notice.since, back)
             self._close(notice, stream.sessions[-1].result_id, anew=True)
-
-    def _sessions(self, contract_id: str, place: str, precision: Precision, trust: TrustList) -> list[WatchedSession]:
-        """Sessions of the level in force; what was taken back or refuted is none."""
-        results = self._book.results(contract_id, place, precision)
-        taken_back = disputed(self._ledger.log, contract_id, trust)
-        refused = {name for name, standing in taken_back.items() if standing.retracted or standing.refuted}
-        refused |= self._recomputations.objected(contract_id)
-        counted = [result for result in results if result.result_id not in refused]
-        return since_level(sessions_of(counted), self._book.levels(contract_id, place, precision))
 
     def _gained(self, contract_id: str, place: str, precision: Precision, sessions: Sequence[WatchedSession]) -> None:
         """A new window begins with the next session, unless one is being gathered already."""
@@ -321,19 +346,13 @@ class Watch:
         self._store.change(update(notices).where(mine).values(values))
         self._moved.add(notice.contract_id)
 
-    def _set_baseline(self, contract_id: str, place: str, result_id: str, judged_id: str) -> None:
-        key = {"contract_id": contract_id, "place": place}
-        values = {"result_id": result_id, "judged_id": judged_id, "at": now_text()}
-        with self._store.writing() as connection:
-            upsert(connection, baselines, key, values)
-
     def _cursor(self) -> int | None:
         row = self._store.row(select(properties.c.value).where(properties.c.name == CURSOR))
         return None if row is None else int(row.value)
 
-    def _move(self, seq: int) -> None:
-        with self._store.writing() as connection:
-            upsert(connection, properties, {"name": CURSOR}, {"value": str(seq)})
+
+def _move(connection: Connection, seq: int) -> None:
+    upsert(connection, properties, {"name": CURSOR}, {"value": str(seq)})
 
 
 def _open_key(contract_id: str, place: str, precision: Precision) -> str:

@@ -1,7 +1,8 @@
 """The watch's book: which results count at a place, and where each level begins. Kept in the server's own tables."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import delete, insert, select
@@ -20,9 +21,11 @@ from lynxbench.record.recalling import sealed_document
 from lynxbench.watch.schedules import ScheduledRun
 from lynxbench.watch.store import Store, now_text
 from lynxbench.watch.store_tables import levels, runs, watched
-from lynxbench.watch.watched_sessions import AcceptedLevel, WatchedResult
+from lynxbench.watch.watched_sessions import AcceptedLevel, WatchedResult, WatchedSession, sessions_of, since_level
 
 ACCEPTED, GAINED = "accepted", "gained"
+EVERY_PRECISION = ""
+"""Of a level that was accepted for all of a place."""
 MOST_READ = 400
 """Results of a contract's past that are read when a place is new to the book: more than a year of nights."""
 
@@ -54,6 +57,20 @@ def place_name(scheduled: str | None, instance_id: str) -> str:
     return f"agent {scheduled}" if scheduled else f"machine {short(instance_id)}"
 
 
+@dataclass(frozen=True, slots=True)
+class PlacePast:
+    """What counts at a place, and where its levels begin, by precision."""
+
+    results: Mapping[str, Sequence[WatchedResult]]
+    levels: Mapping[str, Sequence[AcceptedLevel]]
+
+    def sessions(self, precision: Precision, refused: Container[str]) -> list[WatchedSession]:
+        """Sessions of the level in force at one precision, without results that are refused."""
+        counted = [result for result in self.results.get(precision.value, ()) if result.result_id not in refused]
+        begun = [*self.levels.get(EVERY_PRECISION, ()), *self.levels.get(precision.value, ())]
+        return since_level(sessions_of(counted), begun)
+
+
 class SessionBook:
     """Results by contract and place."""
 
@@ -69,20 +86,28 @@ class SessionBook:
             self._read_past(contract, place)
         self._write(contract.contract_id, place, counted)
 
-    def results(self, contract_id: str, place: str, precision: Precision) -> list[WatchedResult]:
-        """What counts there, oldest first."""
-        here = watched.c.contract_id == contract_id, watched.c.place == place, watched.c.precision == precision.value
+    def past(self, contract_id: str, place: str) -> PlacePast:
+        """What counts there at every precision, oldest first, and where levels begin."""
+        here = watched.c.contract_id == contract_id, watched.c.place == place
         rows = self._store.rows(select(watched).where(*here).order_by(watched.c.started_at, watched.c.result_id))
-        return [WatchedResult(*(getattr(row, name) for name in WatchedResult.__slots__)) for row in rows]
+        results: dict[str, list[WatchedResult]] = {}
+        for row in rows:
+            result = WatchedResult(*(getattr(row, name) for name in WatchedResult.__slots__))
+            results.setdefault(row.precision, []).append(result)
+        return PlacePast(results, self._levels(contract_id, place))
 
     def levels(self, contract_id: str, place: str, precision: Precision) -> list[AcceptedLevel]:
         """Where levels begin; one that is known by a result begins with it."""
+        known = self._levels(contract_id, place)
+        return [*known.get(EVERY_PRECISION, []), *known.get(precision.value, [])]
+
+    def _levels(self, contract_id: str, place: str) -> dict[str, list[AcceptedLevel]]:
         here = levels.c.contract_id == contract_id, levels.c.place == place
-        begun = []
-        for row in self._store.rows(select(levels).where(*here, levels.c.precision.in_(("", precision.value)))):
+        begun: dict[str, list[AcceptedLevel]] = {}
+        for row in self._store.rows(select(levels).where(*here)):
             since = row.since or self._started(row.result_id)
             if since is not None:
-                begun.append(AcceptedLevel(since, fresh=row.kind == GAINED))
+                begun.setdefault(row.precision, []).append(AcceptedLevel(since, fresh=row.kind == GAINED))
         return begun
 
     def begin_level(

@@ -12,6 +12,7 @@ import pytest
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.statement import seal_entry
+from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.bundle import MANIFEST, export_bundle, import_bundle, read_bundle
 from lynxbench.ledger.left_out_traces import traces_of
@@ -68,6 +69,15 @@ def rewrite(path: Path, members: Members, change: Callable[[dict], None] = lambd
     change(manifest)
     write_archive(path, [(MANIFEST, canonical_bytes(manifest)), *members.items()])
     return path
+
+
+def test_documents_under_each_others_names_are_refused_though_the_manifest_fits_them(tmp_path: Path) -> None:
+    """They are kept under the names they bear: a name is held against its bytes before anything else is looked at."""
+    members = members_of(BUNDLE)
+    first, second = [name for name in members if name.startswith("blobs/")][:2]
+    members[first], members[second] = members[second], members[first]
+    with pytest.raises(EvidenceInvalid, match=r"document [0-9a-f]+ is not what its name says"):
+        read_bundle(rewrite(tmp_path / "swapped.lynx", members), TrustList())
 
 
 def test_without_traces_figures_are_verified_and_the_attribution_is_said_not_to_be(

@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.autocorrelation import autocorrelation, effective_count, integrated_time
+from lynxbench.stats.autocorrelation import autocorrelation, effective_count, exceedance_time, integrated_time
 
 
 def ar1(phi: float, count: int, seed: int = 0) -> np.ndarray:
@@ -47,3 +47,23 @@ def test_nan_is_an_error() -> None:
         effective_count([1.0, float("nan")])
     with pytest.raises(BadSeries, match="one dimension"):
         effective_count(np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("phi", [-0.5, 0.0, 0.2, 0.8])
+def test_exceedances_take_no_shorter_way_to_another_answer(phi: float) -> None:
+    """Known published figures rest on this to the last bit: a rank is the next one where it differs at all."""
+    rng = np.random.default_rng(3)
+    shortened = 0
+    for seed in range(150):
+        values = ar1(phi, int(rng.integers(2, 120)), seed)
+        for hits in {1, 2, int(rng.integers(1, values.size)), values.size - 1} - {values.size}:
+            beyond = values > np.sort(values)[-hits - 1]
+            expected = integrated_time(beyond.astype(np.float64))
+            assert exceedance_time(beyond) == expected
+            shortened += expected == 1.0
+    assert shortened
+
+
+@pytest.mark.parametrize("pattern", [[0, 1] * 20, [1, 1, 0, 0] * 9, [0] * 40 + [1], [1] + [0] * 40, [1] * 9 + [0] * 9])
+def test_exceedances_in_patterns(pattern: list[int]) -> None:
+    assert exceedance_time(np.array(pattern, dtype=bool)) == integrated_time(np.array(pattern, dtype=np.float64))

@@ -11,7 +11,13 @@ import scipy.stats
 from lynxbench.errors import BadSeries
 from lynxbench.stats import tails
 from lynxbench.stats.autocorrelation import effective_count, integrated_time
-from lynxbench.stats.tails import bound_ranks, clopper_pearson, percentile_interval, percentile_over_processes
+from lynxbench.stats.tails import (
+    bound_ranks,
+    clopper_pearson,
+    percentile_interval,
+    percentile_over_processes,
+    percentiles_over_processes,
+)
 
 
 @pytest.mark.parametrize("count", [1, 5, 20, 100, 1000, 12345])
@@ -230,22 +236,32 @@ def test_a_transform_is_made_once_for_the_same_exceedances(monkeypatch: pytest.M
 
     def counted(values: np.ndarray) -> float:
         seen.append(values.tobytes())
-        return integrated_time(values)
+        return integrated_time(values.astype(float))
 
     rng = np.random.default_rng(11)
     parts = [np.round(part, 3) for part in processes(rng, 3, 120, between=0.01)]  # with ties
     expected = percentile_over_processes(parts, percentile)
-    monkeypatch.setattr(tails, "integrated_time", counted)
+    monkeypatch.setattr(tails, "exceedance_time", counted)
     assert percentile_over_processes(parts, percentile) == expected
     assert seen
     for part in parts:  # lengths are equal, so a process is known by where its values exceed
-        mine = [series for series in seen if any(series == (part > at).astype(float).tobytes() for at in part)]
+        mine = [series for series in seen if any(series == (part > at).tobytes() for at in part)]
         assert len(mine) == len(set(mine))
 
 
 def test_exceedances_are_known_by_their_process_and_number() -> None:
     rng = np.random.default_rng(12)
     parts = [np.round(part, 2) for part in processes(rng, 3, 80, between=0.02)]
-    shared: dict[tuple[int, int], float] = {}
+    shared = tails._Processes(parts)
     for at in np.unique(np.concatenate(parts)):
-        assert tails._worth(parts, float(at), shared) == tails._worth(parts, float(at), {})
+        assert tails._worth(shared, float(at)) == tails._worth(tails._Processes(parts), float(at))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_percentiles_together_are_those_of_each_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [rng.lognormal(0.05 * k, 0.2, int(rng.integers(3, 90))) for k in range(int(rng.integers(1, 5)))]
+    parts = [np.round(part, 1) for part in parts] if seed % 2 else parts
+    wanted = [5.0, 50.0, 90.0, 95.0, 99.0, 99.9]
+    together = percentiles_over_processes(parts, wanted)
+    assert repr(together) == repr([percentile_over_processes(parts, percentile) for percentile in wanted])
