@@ -63,6 +63,32 @@ def judge_conditions(
     ]
 
 
+def judge_devices(
+    devices: Telemetry, counted: Sequence[Span], owner: Callable[[Layer], str] = DEFAULT_OWNERS.__getitem__
+) -> list[str]:
+    """Limits, held clocks and clock changes of devices whose readings come without their host's."""
+    masks = [(devices.at_ns > start) & (devices.at_ns <= end) for start, end in counted if end > start]
+    if not masks or not np.any(masks):
+        return []
+    seen = np.any(masks, axis=0)
+    found = device_findings(devices, seen)
+    counted_s = sum(end - start for start, end in counted) / 1e9
+    return [
+        *(f"{each.cause}: {each.evidence} (layer {each.layer.value}, {owner(each.layer)})" for each in found),
+        *_throttling(devices, seen, masks, counted_s, found),
+        *_clock_changes(devices, masks),
+    ]
+
+
+def judge_host(host: Telemetry, counted: Sequence[Span]) -> list[str]:
+    """Clock changes and shortage of memory of a host; whose load its CPUs carry cannot be told from outside."""
+    masks = [(host.at_ns > start) & (host.at_ns <= end) for start, end in counted if end > start]
+    if not masks or not np.any(masks):
+        return []
+    counted_s = sum(end - start for start, end in counted) / 1e9
+    return [*_clock_changes(host, masks), *_memory(host, np.any(masks, axis=0), masks, counted_s)]
+
+
 def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float, whose: str) -> list[str]:
     foreign = known_values(telemetry.columns.get("cpu_busy_foreign"), seen)
     if not len(foreign):

@@ -46,8 +46,10 @@ class ReadingsSampler:
         readers: Sequence[TelemetryReader],
         interval_s: float,
         clock: Callable[[], int] = time.perf_counter_ns,
+        digits: int = 9,
     ) -> None:
         self._path, self._readers, self.interval_s, self._clock = path, readers, interval_s, clock
+        self._digits = digits
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.spent_s = 0.0
@@ -92,7 +94,7 @@ class ReadingsSampler:
             if list(values) != self._names:
                 self._names = list(values)
                 os.write(self._file, _header(self._names))
-            line = ",".join([str(at_ns), *(_cell(value) for value in values.values())])
+            line = ",".join([str(at_ns), *(_cell(value, self._digits) for value in values.values())])
             os.write(self._file, line.encode() + b"\n")  # one write a line: a killed process leaves whole lines
             self.spent_s = time.thread_time()
 
@@ -177,10 +179,10 @@ def _parse_row(cells: list[str], count: int) -> tuple[int, list[float]] | None:
         return None
 
 
-def _cell(value: float) -> str:
+def _cell(value: float, digits: int) -> str:
     if math.isnan(value):
         return ""
-    return str(int(value)) if value == int(value) else f"{value:.9g}"
+    return str(int(value)) if value == int(value) else f"{value:.{digits}g}"
 
 
 def _header(names: list[str]) -> bytes:
