@@ -5,7 +5,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lynxbench.measure.device_conditions import LOCKED_CLOCK, DeviceFinding, device_findings, known_values
+from lynxbench.measure.device_conditions import (
+    LOCKED_CLOCK,
+    NEIGHBOUR_SHARE,
+    DeviceFinding,
+    device_findings,
+    known_values,
+)
+from lynxbench.measure.vendor_readings import UNTESTED
 from lynxbench.model.activity import POWER_CAP, THROTTLE_REASONS
 from lynxbench.model.contract import Protocol
 from lynxbench.model.evidence_gate import FOREIGN_LOAD
@@ -60,7 +67,16 @@ def judge_conditions(
         *_throttling(telemetry, seen, masks, counted_s, devices),
         *_clock_changes(telemetry, masks),
         *_memory(telemetry, seen, masks, counted_s),
+        *_untested(telemetry, seen),
     ]
+
+
+def _untested(telemetry: Telemetry, seen: Mask) -> list[str]:
+    """Devices that worked while counting and whose readings come from a probe that never met the real chip."""
+    devices = [name.removesuffix(f"_{UNTESTED}") for name in telemetry.columns if name.endswith(f"_{UNTESTED}")]
+    busy = {name: known_values(telemetry.columns.get(f"{name}_utilisation"), seen) for name in devices}
+    used = [name for name, shares in sorted(busy.items()) if len(shares) and shares.mean() >= NEIGHBOUR_SHARE]
+    return [f"untested probe: readings of {name} come from one that is untested on the real chip" for name in used]
 
 
 def judge_devices(

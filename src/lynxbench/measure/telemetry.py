@@ -20,6 +20,7 @@ import numpy as np
 from lynxbench.errors import BadResult
 from lynxbench.measure.host_readings import HostReader
 from lynxbench.measure.nvml_readings import NvmlReader, open_nvml
+from lynxbench.measure.vendor_readings import open_vendors
 from lynxbench.model.samples import Telemetry
 from lynxbench.plain_files import read_plain
 
@@ -119,7 +120,8 @@ class TelemetrySampler(ReadingsSampler):
         self._host = HostReader(clock)
         self._gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
         usual_s = GPU_INTERVAL_S if self._gpu is not None else CPU_INTERVAL_S
-        readers: list[TelemetryReader] = [self._host, *([self._gpu] if self._gpu is not None else [])]
+        own: list[TelemetryReader] = [self._host, *([self._gpu] if self._gpu is not None else [])]
+        readers = [*own, *open_vendors(0 if self._gpu is None else self._gpu.count)]
         super().__init__(path, readers, interval_s or usual_s, clock)
 
     def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
