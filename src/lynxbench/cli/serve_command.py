@@ -21,7 +21,7 @@ from lynxbench.server.listening import listen
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings, dangers_of
 from lynxbench.watch.json_log import make_log
-from lynxbench.watch.notifying import MAIL, SMTP_VARIABLE, WEBHOOK
+from lynxbench.watch.notifying import COLLECTOR, MAIL, SMTP_VARIABLE, WEBHOOK
 from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store, store_url
 
@@ -221,16 +221,20 @@ def contact_add(
     owner: str = typer.Argument(help="An owner as contracts name them; * is everybody else."),
     webhook: str | None = typer.Option(None, help="Address that is posted to."),
     mail: str | None = typer.Option(None, help="Address that is written to."),
+    otlp: str | None = typer.Option(None, help="OpenTelemetry collector that gets a log record."),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Tell the owner of a layer of regressions; $LYNXBENCH_WEBHOOK_SECRET signs what is posted."""
-    if (webhook is None) == (mail is None):
-        raise BadInput("give --webhook or --mail")
-    channel, secret = (WEBHOOK, os.environ.get("LYNXBENCH_WEBHOOK_SECRET")) if webhook else (MAIL, None)
+    given = {WEBHOOK: webhook, MAIL: mail, COLLECTOR: otlp}
+    named = [(channel, address) for channel, address in given.items() if address is not None]
+    if len(named) != 1:
+        raise BadInput("give one of --webhook, --mail and --otlp")
+    channel, address = named[0]
+    secret = os.environ.get("LYNXBENCH_WEBHOOK_SECRET") if channel == WEBHOOK else None
     with _administration(ledger, database) as administration:
-        contact = administration.set_contact(COMMAND_LINE, owner, channel, webhook or mail or "", secret)
+        contact = administration.set_contact(COMMAND_LINE, owner, channel, address, secret)
     answer(
         as_json,
         lambda: {"owner": contact.owner, "channel": contact.channel},

@@ -1,9 +1,9 @@
-"""The room's order: probes of this host, NVIDIA's library, probes of installed packages, what a person declared.
+"""The room's order: probes of this host, the makers' libraries, probes of installed packages, what a person declared.
 
 No framework is imported for it. What an engine says of itself joins after the run, by the same rule.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -14,6 +14,7 @@ from lynxbench.executor import confinement, hardware_roots, processor, python_pa
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.host import Host, Probe, exact_json, explain, run_probe
 from lynxbench.executor.nvidia import capture_nvidia, load_nvml
+from lynxbench.executor.vendors import VendorProbe, capture_vendors
 from lynxbench.model.executor import Executor, Field, Status, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 from lynxbench.model.secrets import value_is_credential
@@ -38,14 +39,16 @@ def capture_host(
     host: Host | None = None,
     nvml: Callable[[], Any] = load_nvml,
     plugins: Iterable[metadata.EntryPoint] | None = None,
+    vendors: Sequence[VendorProbe] | None = None,
 ) -> Executor:
     """Everything this machine and this declaration tell about the nine layers; no exception leaves a probe."""
     host = host or Host()
     layers: dict[Layer, dict[str, Field]] = {layer: {} for layer in Layer}
     for probe in PROBES:
         layers[probe.layer].update(run_probe(probe, host))
-    for layer, fields in capture_nvidia(host, nvml).items():
-        layers[layer].update(fields)
+    for captured in (capture_nvidia(host, nvml), capture_vendors(host, vendors)):
+        for layer, fields in captured.items():
+            layers[layer].update(fields)
     for entry in metadata.entry_points(group=PROBE_GROUP) if plugins is None else plugins:
         for layer, fields in run_plugin(entry).items():
             _add(layers[layer], fields, f"{entry.name}_")

@@ -73,6 +73,26 @@ def gpu_precision(capability: str, precision: str) -> tuple[Native, str]:
     return Native.UNSUPPORTED, f"no {precision} inputs at capability {capability}; it can only be stored and widened"
 
 
+AMD_INPUTS: dict[str, frozenset[str]] = {arch: frozenset(kinds) for arch, kinds in KNOWN["amd_matrix_inputs"].items()}
+UNTESTED_TABLE = "by AMD's documents, untested on the real chip"
+
+
+def amd_precision(arch: str, precision: str) -> tuple[Native, str]:
+    """How a device of that architecture (gfx942) executes a format, by AMD's documents alone."""
+    known = AMD_INPUTS.get(arch.partition(":")[0])
+    if known is None:
+        return Native.UNKNOWN, f"architecture {arch} is not in the table"
+    if precision in known:
+        kind = (
+            " (of the FNUZ kind, which is not the OCP one)" if arch.startswith("gfx942") and "fp8" in precision else ""
+        )
+        return Native.NATIVE, f"matrix units of {arch} take {precision}{kind}; {UNTESTED_TABLE}"
+    if precision in ("fp32", "fp64"):
+        return Native.NATIVE, f"plain {precision} units, no matrix units; {UNTESTED_TABLE}"
+    # What is stored narrower, scaled by block or converted depends on kernels that nobody here has seen run.
+    return Native.UNKNOWN, f"{precision} is none of the inputs of {arch}'s matrix units; {UNTESTED_TABLE}"
+
+
 def _tensor_inputs(version: Version) -> frozenset[str] | None:
     if version < (7, 0):
         return frozenset()
@@ -120,6 +140,9 @@ def precision_table(executor: Executor) -> tuple[PrecisionSupport, ...]:
     judged = [(f"cpu {model or 'of unknown model'}", p, cpu_precision(known, p)) for p in FORMATS]
     for device, capability in _gpu_kinds(executor):
         judged += [(device, p, gpu_precision(capability, p)) for p in FORMATS]
+    architectures = executor.get(Layer.ACCELERATOR, "amd_gpu_arch")
+    for arch in sorted({str(arch) for arch in architectures if arch} if isinstance(architectures, list) else ()):
+        judged += [(f"amd gpu ({arch})", p, amd_precision(arch, p)) for p in FORMATS]
     return tuple(
         PrecisionSupport(device=device, precision=p, native=native, reason=reason)
         for device, p, (native, reason) in judged

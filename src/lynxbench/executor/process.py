@@ -24,6 +24,7 @@ from lynxbench.executor.mapped import (
 )
 from lynxbench.executor.nvidia import load_nvml, read_links_now
 from lynxbench.executor.system import select_environment
+from lynxbench.executor.torch_devices import describe_other_devices
 from lynxbench.model.executor import Field, Status, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 
@@ -52,6 +53,7 @@ def capture_process(
     }
     if "torch" in loaded:
         layers[Layer.FRAMEWORK].update(describe_torch(loaded["torch"]))
+        layers[Layer.ACCELERATOR].update(describe_other_devices(loaded["torch"], loaded.get("torch_xla")))
     if "onnxruntime" in loaded:
         layers[Layer.RUNTIME].update(describe_onnxruntime(loaded["onnxruntime"]))
     if any(library.name.startswith("libcuda.so") for library in libraries):

@@ -5,7 +5,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lynxbench.measure.device_conditions import LOCKED_CLOCK, DeviceFinding, device_findings, known_values
+from lynxbench.measure.device_conditions import (
+    LOCKED_CLOCK,
+    NEIGHBOUR_SHARE,
+    DeviceFinding,
+    device_findings,
+    known_values,
+)
+from lynxbench.measure.vendor_readings import UNTESTED
 from lynxbench.model.activity import POWER_CAP, THROTTLE_REASONS
 from lynxbench.model.contract import Protocol
 from lynxbench.model.evidence_gate import FOREIGN_LOAD
@@ -60,7 +67,42 @@ def judge_conditions(
         *_throttling(telemetry, seen, masks, counted_s, devices),
         *_clock_changes(telemetry, masks),
         *_memory(telemetry, seen, masks, counted_s),
+        *_untested(telemetry, seen),
     ]
+
+
+def _untested(telemetry: Telemetry, seen: Mask) -> list[str]:
+    """Devices that worked while counting and whose readings come from a probe that never met the real chip."""
+    devices = [name.removesuffix(f"_{UNTESTED}") for name in telemetry.columns if name.endswith(f"_{UNTESTED}")]
+    busy = {name: known_values(telemetry.columns.get(f"{name}_utilisation"), seen) for name in devices}
+    used = [name for name, shares in sorted(busy.items()) if len(shares) and shares.mean() >= NEIGHBOUR_SHARE]
+    return [f"untested probe: readings of {name} come from one that is untested on the real chip" for name in used]
+
+
+def judge_devices(
+    devices: Telemetry, counted: Sequence[Span], owner: Callable[[Layer], str] = DEFAULT_OWNERS.__getitem__
+) -> list[str]:
+    """Limits, held clocks and clock changes of devices whose readings come without their host's."""
+    masks = [(devices.at_ns > start) & (devices.at_ns <= end) for start, end in counted if end > start]
+    if not masks or not np.any(masks):
+        return []
+    seen = np.any(masks, axis=0)
+    found = device_findings(devices, seen)
+    counted_s = sum(end - start for start, end in counted) / 1e9
+    return [
+        *(f"{each.cause}: {each.evidence} (layer {each.layer.value}, {owner(each.layer)})" for each in found),
+        *_throttling(devices, seen, masks, counted_s, found),
+        *_clock_changes(devices, masks),
+    ]
+
+
+def judge_host(host: Telemetry, counted: Sequence[Span]) -> list[str]:
+    """Clock changes and shortage of memory of a host; whose load its CPUs carry cannot be told from outside."""
+    masks = [(host.at_ns > start) & (host.at_ns <= end) for start, end in counted if end > start]
+    if not masks or not np.any(masks):
+        return []
+    counted_s = sum(end - start for start, end in counted) / 1e9
+    return [*_clock_changes(host, masks), *_memory(host, np.any(masks, axis=0), masks, counted_s)]
 
 
 def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float, whose: str) -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 from lynxbench.errors import BadResult
 from lynxbench.measure.host_readings import HostReader
 from lynxbench.measure.nvml_readings import NvmlReader, open_nvml
+from lynxbench.measure.vendor_readings import open_vendors
 from lynxbench.model.samples import Telemetry
 from lynxbench.plain_files import read_plain
 
@@ -46,8 +47,10 @@ class ReadingsSampler:
         readers: Sequence[TelemetryReader],
         interval_s: float,
         clock: Callable[[], int] = time.perf_counter_ns,
+        digits: int = 9,
     ) -> None:
         self._path, self._readers, self.interval_s, self._clock = path, readers, interval_s, clock
+        self._digits = digits
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.spent_s = 0.0
@@ -92,7 +95,7 @@ class ReadingsSampler:
             if list(values) != self._names:
                 self._names = list(values)
                 os.write(self._file, _header(self._names))
-            line = ",".join([str(at_ns), *(_cell(value) for value in values.values())])
+            line = ",".join([str(at_ns), *(_cell(value, self._digits) for value in values.values())])
             os.write(self._file, line.encode() + b"\n")  # one write a line: a killed process leaves whole lines
             self.spent_s = time.thread_time()
 
@@ -117,7 +120,8 @@ class TelemetrySampler(ReadingsSampler):
         self._host = HostReader(clock)
         self._gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
         usual_s = GPU_INTERVAL_S if self._gpu is not None else CPU_INTERVAL_S
-        readers: list[TelemetryReader] = [self._host, *([self._gpu] if self._gpu is not None else [])]
+        own: list[TelemetryReader] = [self._host, *([self._gpu] if self._gpu is not None else [])]
+        readers = [*own, *open_vendors(0 if self._gpu is None else self._gpu.count)]
         super().__init__(path, readers, interval_s or usual_s, clock)
 
     def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
@@ -177,10 +181,10 @@ def _parse_row(cells: list[str], count: int) -> tuple[int, list[float]] | None:
         return None
 
 
-def _cell(value: float) -> str:
+def _cell(value: float, digits: int) -> str:
     if math.isnan(value):
         return ""
-    return str(int(value)) if value == int(value) else f"{value:.9g}"
+    return str(int(value)) if value == int(value) else f"{value:.{digits}g}"
 
 
 def _header(names: list[str]) -> bytes:

@@ -10,6 +10,7 @@ from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.mlperf_forms import MlperfFigures
+from lynxbench.model.node_record import NodeRecord
 from lynxbench.model.serving import CacheState
 
 
@@ -252,6 +253,8 @@ class LoadFigures(Document):
     """The figures of MLPerf's scenario, where the contract names one."""
     speculation: Annotated[Speculation | None, Field(exclude_if=lambda speculation: speculation is None)] = None
     """Where the server counts it."""
+    node: Annotated[NodeRecord | None, Field(exclude_if=lambda node: node is None)] = None
+    """What others read of the node that the server runs on, where the contract names them."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""

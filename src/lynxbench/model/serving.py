@@ -76,6 +76,36 @@ class InstrumentBounds(Document):
     coalesced: Annotated[Ratio, Field(ge=0, le=1)] = 0.01
 
 
+LabelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+
+
+class NodeSource(Document):
+    """Who watches the node that the server runs on: exporters to scrape, or a Prometheus server that did."""
+
+    exporters: Annotated[tuple[Address, ...], Field(max_length=8)] = ()
+    every_s: Annotated[Seconds, Field(alias="every", ge=0.2, le=60)] = 1.0
+    prometheus: Address | None = None
+    gpu_labels: dict[LabelName, Text] = Field(default_factory=dict)
+    host_labels: dict[LabelName, Text] = Field(default_factory=dict)
+    gpus: Annotated[tuple[Annotated[int, Field(ge=0, lt=1024)], ...], Field(min_length=1, max_length=64)] | None = None
+    ca_file: Text | None = None
+    verify_tls: bool = True
+
+    @model_validator(mode="after")
+    def _one_way(self) -> NodeSource:
+        if bool(self.exporters) == (self.prometheus is not None):
+            refuse("name either exporters to scrape or a prometheus server to query", "exporters")
+        if self.prometheus is not None and not self.gpu_labels and not self.host_labels:
+            refuse("say which series are this node's, such as {instance: gpu-7:9400}", "gpu_labels")
+        if self.exporters and (self.gpu_labels or self.host_labels):
+            refuse("labels choose series of a prometheus server; an exporter has one node's alone", "gpu_labels")
+        return self
+
+
+Watched = Annotated[NodeSource | None, Field(exclude_if=lambda node: node is None)]
+"""Left out of the canonical form where nobody is named: older contracts keep their ids."""
+
+
 class Dialect(StrEnum):
     """Whose reading of the OpenAI protocol the server follows."""
 
@@ -150,6 +180,7 @@ class OpenAiEngine(Document):
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     launch: tuple[Text, ...] = ()
     serve: Started = None
+    node: Watched = None
     request: dict[Name, Scalar] = Field(default_factory=dict)
     kv_cache: Annotated[KvCacheFormat | None, Field(exclude_if=lambda kv_cache: kv_cache is None)] = None
     """Declared, as the precision is; left out of the canonical form where unsaid."""
@@ -221,6 +252,7 @@ class KserveEngine(Document):
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     launch: tuple[Text, ...] = ()
     serve: Started = None
+    node: Watched = None
     timeouts: Timeouts = Timeouts()
     instrument: InstrumentBounds = InstrumentBounds()
 

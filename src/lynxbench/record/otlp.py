@@ -16,11 +16,14 @@ from lynxbench.errors import BadInput
 from lynxbench.https import request
 from lynxbench.model.result import Result, ValidityVerdict
 
-TRACES, METRICS = "/v1/traces", "/v1/metrics"
+TRACES, METRICS, LOGS = "/v1/traces", "/v1/metrics", "/v1/logs"
+WARN = 13
+"""OpenTelemetry's SeverityNumber for WARN."""
 TIMEOUT_S = 30.0
 HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
 """OpenTelemetry's own name: `key=value` pairs between commas, values escaped as in an address."""
 _SCOPE = {"name": "lynxbench", "version": __version__}
+_REJECTED = ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
 _STATUS = {ValidityVerdict.VALID: 1, ValidityVerdict.VOID: 2}
 """Ok and error; a doubtful run is neither, and says why."""
 _GAUGES = (
@@ -86,16 +89,38 @@ def render_metrics(rows: Rows, labels: Sequence[str]) -> dict[str, Any]:
     return {"resourceMetrics": [{"resource": _resource(), "scopeMetrics": [{"scope": _SCOPE, "metrics": metrics}]}]}
 
 
+def render_event(name: str, body: str, at: str, values: Mapping[str, object], result_id: str) -> dict[str, Any]:
+    """A log record of something that was noticed, tied to the span of the run that showed it."""
+    record = {
+        "timeUnixNano": _nanoseconds(at),
+        "severityNumber": WARN,
+        "severityText": "WARN",
+        "eventName": name,
+        "body": {"stringValue": body},
+        "attributes": _attributes({"event.name": name, **values}),
+        "traceId": result_id[:32],
+        "spanId": result_id[32:48],
+    }
+    return {"resourceLogs": [{"resource": _resource(), "scopeLogs": [{"scope": _SCOPE, "logRecords": [record]}]}]}
+
+
 def send_otlp(address: str, traces: object, metrics: object, environment: Mapping[str, str]) -> None:
     """Send runs and their figures to a collector; BadInput where it does not take all of them."""
+    post_otlp(address, {TRACES: traces, METRICS: metrics}, environment)
+
+
+def post_otlp(
+    address: str, documents: Mapping[str, object], environment: Mapping[str, str], timeout_s: float = TIMEOUT_S
+) -> None:
+    """Send documents by their paths to a collector; BadInput where it does not take all of them."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadInput(f"{address}: no address of a collector; write http://HOST:4318")
     headers = {"Content-Type": "application/json", **_headers(environment.get(HEADERS_VARIABLE, ""))}
-    for path, document in ((TRACES, traces), (METRICS, metrics)):
+    for path, document in documents.items():
         url = address.rstrip("/") + path
         try:
-            answer = request("POST", url, json.dumps(document).encode(), headers, timeout_s=TIMEOUT_S)
+            answer = request("POST", url, json.dumps(document).encode(), headers, timeout_s=timeout_s)
         except (OSError, ValueError) as error:
             raise BadInput(f"{url}: no collector answers: {error}") from None
         said = answer.body[:300].decode("utf-8", errors="replace")
@@ -109,7 +134,9 @@ def _rejected(body: bytes) -> int:
     """How many the collector says it did not take; a collector may say nothing at all."""
     try:
         partial = json.loads(body or b"{}").get("partialSuccess") or {}
-        return sum(int(partial.get(name) or 0) for name in ("rejectedSpans", "rejectedDataPoints"))
+        return sum(
+            int(partial.get(name) or 0) for name in ("rejectedSpans", "rejectedDataPoints", "rejectedLogRecords")
+        )
     except (ValueError, AttributeError):
         return 0
 

@@ -162,6 +162,8 @@ def _served(engine: ServedEngine, model: str, send_key: str | None) -> str:
         )
     sent = "no key" if key is None else f"the value of ${key}"
     asks = f"asks {engine.url} for model {model}, and sends {sent}"
+    if engine.node is not None:
+        asks += f", and reads {', '.join(filter(None, (*engine.node.exporters, engine.node.prometheus)))}"
     if engine.serve is None:
         return asks
     server = read_server(engine.serve.server)

@@ -13,9 +13,12 @@ from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_
 from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
 from lynxbench.load.response_reading import UNKNOWN_TOKENS
 from lynxbench.measure.context import conditions_of
+from lynxbench.measure.device_activity import EXPORTED, SOURCE
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_unit, find_governor
 from lynxbench.measure.load_context import judge_requests
 from lynxbench.measure.mlperf_figures import mlperf_figures
+from lynxbench.measure.node_telemetry import NodeTelemetry, in_order, node_doubts
+from lynxbench.measure.run_conditions import Span, judge_devices, judge_host
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
 from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.contract import Contract
@@ -30,6 +33,7 @@ from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.asked_results import changed_sources, mean_expected, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
+from lynxbench.run.node_watch import node_in
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.served_accuracy import conclude_answers
 from lynxbench.run.served_precision import check_precision
@@ -101,7 +105,6 @@ def conclude_clients(
             load=load,
             attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
         ), ()
-    here = telemetry if server.shares_host else None
     requests = [requests_of(records[attempt.slot.index]) for attempt in runs]
     if not _facts(runs[0]).has_tokens:  # documents and seconds of sound are no tokens to blame a decode step for
         requests = [replace(part, output_tokens=np.full(len(part), UNKNOWN_TOKENS)) for part in requests]
@@ -110,14 +113,18 @@ def conclude_clients(
     # From the load's end on the queue drains: what stands in it then is nobody's limit.
     ends_ns = [requests_of(records[process.samples.process]).load_end_ns for process in processes]
     asked = [(start, min(end, end_ns)) for (start, end), end_ns in zip(spans, ends_ns, strict=True)]
-    watched = watched_of(run.path, executor, here, asked)
+    node = node_in(run.path, spans)
+    findings += [Doubt(line) for line in judge_node(contract, node, spans)]
+    devices, here = seen_devices(telemetry, node, shares_host=server.shares_host)
+    source = EXPORTED if node is not None and devices is node.devices else SOURCE
+    watched = watched_of(run.path, executor, devices, asked, source)
     attribution = attribute_requests(
         requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner, watched=watched
     )
     findings += judge_evidence(measured.measured, telemetry, contract, (), overlapping=True, rules=rules)
     result = PrecisionResult(
         precision=precision,
-        governed_by=find_governor(telemetry, spans) if server.shares_host else None,
+        governed_by=find_governor(devices, spans),
         executed=executed,
         accuracy=accuracy,
         energy_j_per_unit=energy_per_unit(here, processes, measured.unit),
@@ -127,9 +134,36 @@ def conclude_clients(
         restarts=len(runs),
         attribution=None if isinstance(attribution, str) else attribution,
         attribution_missing=attribution if isinstance(attribution, str) else None,
-        load=load.model_copy(update={"speculation": None if watched is None else watched.tiled.speculation}),
+        load=load.model_copy(
+            update={
+                "speculation": None if watched is None else watched.tiled.speculation,
+                "node": None if node is None else node.record,
+            }
+        ),
     )
     return with_figures(result, measured.measured), processes
+
+
+def judge_node(contract: Contract, node: NodeTelemetry | None, spans: Sequence[Span]) -> list[str]:
+    """What the readings of the server's node give reason to doubt, and what of them is missing."""
+    if node is None:
+        named = engine_of(contract).node is not None
+        return ["the contract names who watches the server's node, and nothing was kept of it"] if named else []
+    lines = [*judge_devices(node.devices, node.spans(spans), contract.owner), *judge_host(node.host, spans)]
+    return [*node_doubts(node.record), *(f"the server's node: {line}" for line in lines)]
+
+
+def seen_devices(
+    telemetry: Telemetry | None, node: NodeTelemetry | None, *, shares_host: bool
+) -> tuple[Telemetry | None, Telemetry | None]:
+    """The readings of the devices that serve, and all of their host's: this machine's own, else its exporters'."""
+    own = telemetry if shares_host else None
+    if node is None or (own is not None and any(name.startswith("gpu") for name in own.columns)):
+        return own, own
+    if own is None:
+        return (node.devices, node.whole) if len(node.whole.at_ns) else (None, None)
+    # This machine without NVML's word: its own readings of the host, the exporter's of the devices.
+    return (node.devices if len(node.devices.at_ns) else own), in_order([own, node.devices])
 
 
 def doubtful_clocks(facts: ClientFacts) -> list[str]:

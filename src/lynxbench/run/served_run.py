@@ -4,8 +4,8 @@ The server goes on meanwhile; it is captured before and after. The instrument is
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +33,7 @@ from lynxbench.run.client_job import ClientFleet, ClientJob, read_trace, seed_of
 from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of, saturation_of
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
+from lynxbench.run.node_watch import watched_node
 from lynxbench.run.run_outcome import Progress
 from lynxbench.run.served_precision import with_formats
 from lynxbench.run.server_watch import watched_server
@@ -102,7 +103,8 @@ class ServedStrategy:
 
     def watching(self, run: RunFolder) -> AbstractContextManager[None]:
         """The server is watched for as long as clients ask it."""
-        return watched_server(run.path, _address_of(self._asked(run.registration.contract)), self._server)
+        contract = self._asked(run.registration.contract)
+        return _watched(run.path, contract, self._server)
 
     def process(self, run: RunFolder, slot: Slot, attempts: Sequence[Attempt]) -> FreshProcess | None:
         """The client of a slot; None where a search found no rate to run at."""
@@ -158,6 +160,13 @@ class ServedStrategy:
 
     def _look(self, contract: Contract) -> CapturedServer:
         return _look_at(self._asked(contract))
+
+
+@contextmanager
+def _watched(folder: Path, contract: Contract, server: CapturedServer) -> Iterator[None]:
+    """The server itself, and the node it runs on where the contract says who watches that."""
+    with watched_node(folder, engine_of(contract).node), watched_server(folder, _address_of(contract), server):
+        yield
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:

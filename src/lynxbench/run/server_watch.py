@@ -11,7 +11,7 @@ from lynxbench.attribute.judge.server_figures import DeviceCondition
 from lynxbench.attribute.tile.served_series import Span
 from lynxbench.errors import BadResult
 from lynxbench.executor.server import Address, CapturedServer, read_metrics
-from lynxbench.measure.device_activity import device_activity
+from lynxbench.measure.device_activity import SOURCE, device_activity
 from lynxbench.measure.device_conditions import LOCKED_CLOCK, LOWERED_LIMIT, NEIGHBOUR, device_findings
 from lynxbench.measure.server_readings import MetricsReader, ThreadReader
 from lynxbench.measure.telemetry import ReadingsSampler, TelemetryReader, read_telemetry
@@ -48,9 +48,9 @@ def server_series(folder: Path) -> Telemetry | None:
 
 
 def watched_of(
-    folder: Path, executor: Executor, machine: Telemetry | None, spans: Sequence[Span]
+    folder: Path, executor: Executor, machine: Telemetry | None, spans: Sequence[Span], source: str = SOURCE
 ) -> WatchedServer | None:
-    """What was kept of a server beside its requests; of the machine only where it runs on this one."""
+    """What was kept of a server beside its requests, and of the devices that it runs on."""
     series = server_series(folder)
     if series is None:
         return None
@@ -59,7 +59,7 @@ def watched_of(
         seen = np.any([(machine.at_ns > start) & (machine.at_ns <= end) for start, end in spans], axis=0)
         findings = device_findings(machine, seen) if np.any(seen) else []
         conditions = tuple(DeviceCondition(CONDITIONS[each.cause], each.evidence, each.most) for each in findings)
-    return WatchedServer(series, spans, launch_of(executor), device_activity(machine, spans), conditions)
+    return WatchedServer(series, spans, launch_of(executor), device_activity(machine, spans, source), conditions)
 
 
 CONDITIONS = {NEIGHBOUR: "neighbour", LOCKED_CLOCK: "clock", LOWERED_LIMIT: "power"}

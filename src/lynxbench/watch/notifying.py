@@ -1,8 +1,12 @@
-"""Messages to owners: a webhook or an e-mail, once each, with the evidence. Failures are retried and then shown."""
+"""Messages to owners: a webhook, an e-mail or OpenTelemetry, once each, with the evidence.
+
+Failures are retried and then shown.
+"""
 
 import hashlib
 import hmac
 import json
+import os
 import smtplib
 import ssl
 from dataclasses import asdict, dataclass
@@ -17,13 +21,15 @@ from lynxbench.errors import BadInput, NotFound
 from lynxbench.https import request
 from lynxbench.ledger.database import upsert
 from lynxbench.model.canonical import short
+from lynxbench.record.otlp import LOGS, post_otlp, render_event
 from lynxbench.report.words import clean
 from lynxbench.watch.regressions import EVERYBODY, Notice
 from lynxbench.watch.sealed_secrets import MARK, SecretSealer
 from lynxbench.watch.store import Store, later_text, now_text
 from lynxbench.watch.store_tables import contacts, outbox
 
-WEBHOOK, MAIL = "webhook", "mail"
+WEBHOOK, MAIL, COLLECTOR = "webhook", "mail", "otlp"
+EVENT = "lynxbench.regression"
 TIMEOUT_S = 10.0
 MOST_ATTEMPTS = 6
 FIRST_WAIT_S = 5.0
@@ -130,6 +136,8 @@ class Courier:
         try:
             if row.channel == WEBHOOK:
                 self._post(row.address, notice)
+            elif row.channel == COLLECTOR:
+                post_otlp(row.address, {LOGS: self.event(notice)}, os.environ, TIMEOUT_S)
             else:
                 self._mail(row.address, notice, text)
         except (OSError, smtplib.SMTPException, BadInput) as error:
@@ -144,6 +152,13 @@ class Courier:
         """What a webhook gets."""
         effect = {"low": notice.low, "estimate": notice.estimate, "high": notice.high}
         return {"kind": "regression", **asdict(notice), "effect": effect, "evidence": self._links(notice)}
+
+    def event(self, notice: Notice) -> dict[str, object]:
+        """What a collector of OpenTelemetry gets: a log record with the notice's values, at the run that showed it."""
+        values = {f"lynxbench.{name}": value for name, value in asdict(notice).items() if name != "sentence"}
+        links = {f"lynxbench.evidence.{what}": link for what, link in self._links(notice).items()}
+        body = f"{clean(notice.contract_name)} regressed at {clean(notice.place)}. {clean(notice.sentence)}"
+        return render_event(EVENT, body, notice.opened_at, {**values, **links}, notice.result_id)
 
     def _links(self, notice: Notice) -> dict[str, str]:
         base = self._base_url
@@ -209,17 +224,19 @@ def _place(owner: str, channel: str) -> str:
 def _refuse_address(channel: str, address: str) -> None:
     if len(address) > 2000 or any(ord(letter) <= 32 or ord(letter) == 127 for letter in address):
         raise BadInput(f"{address[:80]!r} is no address")
-    if channel == WEBHOOK:
+    if channel in (WEBHOOK, COLLECTOR):
         try:
             parts = urlsplit(address)
             fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
             parts.port  # noqa: B018  raises where it is no number
         except ValueError:
             fits = False
+        if not fits and channel == COLLECTOR:
+            raise BadInput(f"{address[:80]!r} is no collector: write http://HOST:4318, without a password in it")
         if not fits:
             raise BadInput(f"{address[:80]!r} is no webhook: write https://HOST/PATH, without a password in it")
     elif channel == MAIL:
         if "@" not in parseaddr(address)[1] or parseaddr(address)[1] != address:
             raise BadInput(f"{address[:80]!r} is no mail address")
     else:
-        raise BadInput(f"{channel[:40]!r}: a contact is a {WEBHOOK} or a {MAIL}")
+        raise BadInput(f"{channel[:40]!r}: a contact is a {WEBHOOK}, a {MAIL} or {COLLECTOR}")

@@ -84,7 +84,12 @@ def last_level_cache_bytes(device: torch.device) -> int:
 def device_facts(device: torch.device) -> dict[str, str | int]:
     """The device as the framework sees it."""
     facts: dict[str, str | int] = {"runtime.device": str(device), "framework.torch_threads": torch.get_num_threads()}
-    if device.type == "cuda":
+    if device.type == "cuda" and torch.version.hip is not None:
+        facts["accelerator.name"] = torch.cuda.get_device_name(device)
+        facts["accelerator.amd_arch"] = str(torch.cuda.get_device_properties(device).gcnArchName)
+        facts["framework.torch_hip"] = str(torch.version.hip)
+        facts["accelerator.untested"] = "ROCm's torch: untested on the real chip"
+    elif device.type == "cuda":
         major, minor = capability(device)
         facts["accelerator.name"] = torch.cuda.get_device_name(device)
         facts["accelerator.compute_capability"] = f"{major}.{minor}"

@@ -131,7 +131,10 @@ def product_recipe(precision: Precision, device: torch.device) -> Recipe | None:
 def supports(device: torch.device, precision: Precision) -> bool | None:
     """Whether the device's matrix units take such inputs; None where that is not a matter of the capability."""
     needed = FORMATS[precision].capability
-    return None if device.type != "cuda" or needed is None else capability(device) >= needed
+    # ROCm's torch calls its devices cuda too, and numbers them otherwise: gfx942 says (9, 4).
+    if device.type != "cuda" or needed is None or torch.version.hip is not None:
+        return None
+    return capability(device) >= needed
 
 
 def prepare(model: Any, precision: Precision, device: torch.device) -> Prepared:

@@ -4,6 +4,7 @@ from functools import partial
 
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import LoadFigures, SaturationRecord, Speculation
+from lynxbench.model.node_record import NodeRecord
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Span, Tone, said
@@ -43,6 +44,7 @@ def load_section(result: Result) -> doc.Section | None:
                 None if load.saturation is None or findings.is_void(result) else curve_plot(load.saturation, load),
                 _folded("What failing answers said", doc.Table(("Answer", "Times"), failing, right=(1,))),
                 _folded(title, doc.Table(("Metric", "Change"), counters, right=(1,))),
+                _folded("The server's node while counting", node_table(load)),
             ]
     return doc.Section("load", "Load", blocks) if blocks else None
 
@@ -66,8 +68,36 @@ def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> l
     facts.append(("Tokens", tokens))
     if (drafting := load.speculation) is not None and not findings.is_void(result):
         facts.append(("Speculation", _speculation_text(drafting)))
+    if load.node is not None:
+        facts.append(("Server's node", Span(node_text(load.node), Tone.WARN if load.node.notes else Tone.PLAIN)))
     asked = asked_facts(load) if not findings.is_void(result) else []
     return [*facts, ("Cache", _cache_text(load)), *asked, ("Instrument", _instrument(load))]
+
+
+def node_text(node: NodeRecord) -> str:
+    """Whose word it is, how often it was given, and what is missing of it."""
+    every = "" if node.every_s is None else f", a new one every {words.seconds_text(node.every_s)}"
+    skew = "" if node.skew_s is None else f"; its clock is {node.skew_s:+.3f} s against this machine's"
+    bound = "" if node.skew_bound_s is None else f" (±{node.skew_bound_s:.3f} s)"
+    devices = ", ".join(f"{name} {clean(model)}".strip() for name, model in node.devices.items()) or "no device"
+    text = f"{clean(node.source)}: {devices}; {words.count(node.readings, 'reading')}{every}"
+    text += f", {words.percent(node.covered)} of the counted time covered{skew}{bound}"
+    throttled = ", ".join(f"{clean(what)} in {words.percent(share)}" for what, share in node.throttled.items())
+    text += f"; throttled: {throttled}" if throttled else ""
+    return "; ".join((text, *map(clean, node.notes)))
+
+
+def node_table(load: LoadFigures) -> doc.Table:
+    """Every quantity of the node over the counted time."""
+    rows = [
+        (
+            clean(each.column),
+            *(words.digits(value, 4) for value in (each.low, each.mean, each.high)),
+            words.number(each.readings, 0),
+        )
+        for each in (load.node.quantities if load.node is not None else ())
+    ]
+    return doc.Table(("Column", "Lowest", "Mean", "Highest", "Readings"), rows, right=(1, 2, 3, 4))
 
 
 def _speculation_text(drafting: Speculation) -> str:

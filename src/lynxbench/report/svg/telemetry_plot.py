@@ -37,7 +37,7 @@ KINDS = (
 )
 """Matched in this order by name; a column that none matches gets a panel of its own."""
 _NOT_DRAWN = re.compile(
-    r"^cpu_busy$|^load_|(available|total)_bytes$|_(us|ns|j|pages|faults)$|throttle_reasons$", re.IGNORECASE
+    r"^cpu_busy$|^load_|(available|total)_bytes$|_(us|ns|j|pages|faults)$|throttle_reasons$|_untested$", re.IGNORECASE
 )
 """Totals of what is drawn already, counters that only grow, and bit masks: they are in the CSV."""
 

@@ -102,7 +102,7 @@ def remove_contact(
     server: TheServer,
     by: TheAuthor,
     owner: Annotated[str, Query(min_length=1, max_length=200)],
-    channel: Annotated[str, Query(pattern="^(webhook|mail)$")],
+    channel: Annotated[str, Query(pattern="^(webhook|mail|otlp)$")],
 ) -> Response:
     """Tell this owner no longer."""
     server.administration.remove_contact(by, owner, channel)

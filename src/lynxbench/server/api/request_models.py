@@ -138,7 +138,7 @@ class NewContact(RequestBody):
     """Where an owner is reached."""
 
     owner: Text(200)  # type: ignore[valid-type]
-    channel: Annotated[str, Field(pattern="^(webhook|mail)$")]
+    channel: Annotated[str, Field(pattern="^(webhook|mail|otlp)$")]
     address: Text(2000)  # type: ignore[valid-type]
     secret: Text(64) | None = None  # type: ignore[valid-type]
 

@@ -107,7 +107,7 @@ def _contacts(server: Server, viewer: Principal) -> doc.Section:
         viewer,
         "/admin/contacts",
         shell.text_field("Owner, as contracts name them; * is everybody else", "owner", required=True),
-        shell.choice("By", "channel", [("webhook", "webhook"), ("mail", "mail")]),
+        shell.choice("By", "channel", [("webhook", "webhook"), ("mail", "mail"), ("otlp", "OpenTelemetry")]),
         shell.text_field("Address", "address", required=True, placeholder="https://… or name@example.org"),
         shell.text_field("Secret that signs a webhook", "secret", autocomplete="off", spellcheck="false"),
         tag("button", "Tell this owner"),
