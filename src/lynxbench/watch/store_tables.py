@@ -8,7 +8,7 @@ from sqlalchemy.schema import SchemaItem
 from lynxbench.ledger.database import NUMBER, Schema
 
 metadata = MetaData()
-SERVER_SCHEMA = Schema("server", "0004", metadata, Path(__file__).parent / "migrations" / "versions")
+SERVER_SCHEMA = Schema("server", "0005", metadata, Path(__file__).parent / "migrations" / "versions")
 """These tables move apart from the ledger's."""
 
 
@@ -70,6 +70,15 @@ tokens = _table(
 """SHA-256 of the token alone; the token itself is shown once, when it is made."""
 
 sessions = _table("sessions", _key("digest", 64), *_texts(user=63, csrf=64), *_moments("made_at", "expires_at"))
+
+identities = _table(
+    "identities",
+    _key("issuer", 300),
+    _key("subject", 255),
+    Column("user", String(63), nullable=False, unique=True),
+    *_moments("made_at", "seen_at"),
+)
+"""Users whom a provider vouches for, by its name for them, and when it last did."""
 
 audit = _table(
     "audit",
