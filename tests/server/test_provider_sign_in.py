@@ -8,13 +8,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from browsers import Look, launched_browser
 from companies import BACK, PORT, Company, refused, rights_shown
 from hosted import Caller, World, hidden, hosted, make_team
 from lynxbench.server.administration import COMMAND_LINE
+from lynxbench.server.provider import Provider
 from lynxbench.server.rights import AccessScope
-from lynxbench.server.server_state import Server
+from lynxbench.server.server_state import RETURN_PATH, Server
 from lynxbench.watch.store import store_url
-from openid_provider import CLIENT
+from openid_provider import CLIENT, SECRET
 
 READ, SUBMIT, CONTEST, ADMINISTER = AccessScope
 
@@ -183,3 +185,34 @@ def test_odd_names_become_plain_ones(company: Company, wished: object) -> None:
     name = rights_shown(caller)[0]
     assert name.replace("-", "").isalnum()
     assert name != "anonymous"
+
+
+# --- in a real browser ------------------------------------------------------------------------------------------------
+
+
+def test_a_browser_goes_to_another_site_and_comes_back(company: Company) -> None:
+    """The provider is another site to the browser: cookies and the page's own policy let it go there and back."""
+    server, sound = company.world.server, company.world.server.provider
+    assert sound is not None
+    here = f"http://127.0.0.1:{company.world.port}"
+    elsewhere = company.provider.issuer.replace("127.0.0.1", "localhost")
+    company.provider.tell("/clients", {CLIENT: [SECRET, [BACK, here + RETURN_PATH]]})
+    company.provider.tell("/planted", {"about": {"authorization_endpoint": f"{elsewhere}/authorize"}})
+    server.provider = Provider(sound.settings, SECRET, here + RETURN_PATH)
+    try:
+        with launched_browser("localhost") as browser:
+            look = Look(browser, 1280)
+            look.page.goto(f"{here}/results")
+            look.page.get_by_role("link", name="Sign in with Example & Co").click()
+            look.page.wait_for_url(f"{elsewhere}/**")
+            look.page.get_by_role("link", name="u-1001").click()
+            look.page.wait_for_url(f"{here}/results")
+            assert look.page.get_by_label("Account of grace").is_visible()
+            look.page.get_by_role("button", name="Sign out").click()
+            look.page.wait_for_url(f"{here}/signin/left")
+            look.page.goto(f"{here}/results")
+            assert look.page.url == f"{here}/signin?next=%2Fresults"
+            assert look.said == []
+            look.close()
+    finally:
+        server.provider = sound
