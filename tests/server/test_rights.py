@@ -41,6 +41,8 @@ def test_the_whole_server_declares_its_rights(world: World) -> None:
         ("POST", "/account/tokens"),
         ("POST", "/account/tokens/revoke"),
         ("POST", "/account/password"),
+        ("POST", "/views"),  # a view of one's own
+        ("POST", "/views/remove"),  # one's own; another's shared one for administrators alone
     ]
 
 

@@ -30,6 +30,7 @@ from lynxbench.server.provider_settings import SECRET_VARIABLE
 from lynxbench.server.read_pages import ReadPages
 from lynxbench.server.recompute_queue import RecomputeProcess, RecomputeQueue
 from lynxbench.server.rights import Principal
+from lynxbench.server.saved_views import SavedViews
 from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.json_log import make_log
@@ -77,6 +78,7 @@ class Server:
         self.access, self.audit = self.administration.access, self.administration.audit
         self.keys, self.contacts = self.administration.keys, self.administration.contacts
         self.scheduler = self.administration.scheduler
+        self.views = SavedViews(self.store)
         self.provider_accounts = ProviderAccounts(self.store)
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
         self.recomputations = Recomputations(self.store, self.ledger.log)
