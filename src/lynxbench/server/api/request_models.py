@@ -50,8 +50,8 @@ class NewUpload(RequestBody):
     size_bytes: Annotated[int, Field(ge=1, le=MOST_NUMBER)]
 
 
-class SignedEntry(RequestBody):
-    """One signed envelope, in its one form."""
+class NewRemark(RequestBody):
+    """A tag or a note: the signed envelope of its entry, in its one form."""
 
     envelope: Text(MOST_ENVELOPE)  # type: ignore[valid-type]
 

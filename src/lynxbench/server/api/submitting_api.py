@@ -15,9 +15,9 @@ from lynxbench.server.api.request_models import (
     MOST_NUMBER,
     FinishUpload,
     NewRegistration,
+    NewRemark,
     NewUpload,
     Short,
-    SignedEntry,
 )
 from lynxbench.server.ingest import announce, remark
 from lynxbench.server.rights import API, Principal
@@ -41,7 +41,7 @@ def register(server: TheServer, who: TheCaller, by: TheAuthor, body: NewRegistra
 
 
 @route("POST", "/remarks", CONTEST, {"result_id": str, "seq": int})
-def remark_(server: TheServer, who: TheCaller, by: TheAuthor, body: SignedEntry) -> Response:
+def remark_(server: TheServer, who: TheCaller, by: TheAuthor, body: NewRemark) -> Response:
     """Put a tag or a note beside a result, by its entry, signed by a key that the caller's team registered."""
     _refuse_hurry(server, who)
     given = (server.ledger, body.envelope.encode(), server.keys.trust(), who, time.time())
