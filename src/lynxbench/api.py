@@ -25,6 +25,7 @@ from lynxbench.executor.declaration import Declaration, read_declaration
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.names import find_id, machine_letters
 from lynxbench.ledger.queries import Wanted, list_results, open_runs
+from lynxbench.ledger.remarks import remarks_of
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.contract import CallableEngine, Contract
 from lynxbench.model.file_nodes import nodes_from_json
@@ -72,8 +73,9 @@ class ResultLedger(Shown):
         """Results, newest first, as `results list --json` has them; of one contract by its id, beginning or name."""
         with self._open() as ledger:
             listed = list_results(ledger.log, _wanted(ledger, contract, limit))
-            known = standings(ledger.log, [each.result_id for each in listed], Keyring().trust)
-            document = list_document(listed, known, (), ledger.log.head(), machine_letters(ledger.log))
+            names, trust = [each.result_id for each in listed], Keyring().trust
+            known, said = standings(ledger.log, names, trust), remarks_of(ledger.log, names, trust)
+            document = list_document(listed, known, (), ledger.log.head(), machine_letters(ledger.log), said)
         return cast(list[dict[str, Any]], document["results"])
 
     def load(self, result: str) -> Measurement:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from companies import Company, open_company
 from hosted import World, hosted, make_world
 
 
@@ -24,3 +25,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = make_world(tmp_path_factory.mktemp("world"), shapes=("software-bound", "served", "hostile"))
     with hosted(made) as listening:
         yield listening
+
+
+@pytest.fixture(scope="session")
+def open_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
+    """A server with a provider beside it."""
+    with open_company(tmp_path_factory.mktemp("company")) as made:
+        yield made
+
+
+@pytest.fixture
+def company(open_one: Company) -> Iterator[Company]:
+    """The same, for one test: then the provider does as it should again, and nobody's failures are counted."""
+    yield open_one
+    open_one.provider.tell("/planted", {})
+    open_one.world.server.failed_returns._buckets.clear()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import configparser
+import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft7Validator
 from ruamel.yaml import YAML
 
+from chart_rendering import Chart
 from command_tree import find_command
+from lynxbench import __version__
+from lynxbench.server.provider_settings import parse_provider
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
@@ -63,3 +68,89 @@ def test_the_image_runs_as_nobody_special() -> None:
     assert "\nUSER lynxbench\n" in text
     assert text.index("USER lynxbench") < text.index("ENTRYPOINT")
     assert "ADD http" not in text
+
+
+# --- the chart --------------------------------------------------------------------------------------------------------
+
+CHART = DEPLOY / "helm" / "lynxbench"
+SIGN_IN = """\
+lynxbench_sign_in: 1
+issuer: https://login.example
+client_id: lynxbench
+groups:
+  - {group: bench, team: ml-platform, may: [read]}
+"""
+
+
+def usual_values() -> dict[str, Any]:
+    values: dict[str, Any] = read_yaml(CHART / "values.yaml")
+    return values
+
+
+def test_the_charts_values_fit_their_schema_and_secrets_do_not() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    Draft7Validator.check_schema(schema)
+    check = Draft7Validator(schema)
+    check.validate(usual_values())
+    wrong = [
+        {"ledger": "postgresql://lynxbench:hunter2@postgres/lynxbench"},  # a password belongs into the secret
+        {"ledger": "sqlite:////data/ledger.sqlite"},
+        {"origin": "http://bench.example"},
+        {"proxies": 0},
+        {"replicas": 3},
+        {"administrator": {"name": "ada", "team": "ml"}},
+    ]
+    assert [check.is_valid(usual_values() | change) for change in wrong] == [False] * len(wrong)
+
+
+def test_the_chart_is_of_this_version() -> None:
+    about = read_yaml(CHART / "Chart.yaml")
+    assert (about["apiVersion"], about["name"], about["appVersion"]) == ("v2", "lynxbench", __version__)
+
+
+@pytest.mark.parametrize("signing_in", [False, True])
+def test_what_the_chart_comes_to(signing_in: bool) -> None:
+    values = usual_values()
+    if signing_in:
+        values["oidc"] = {"file": SIGN_IN, "clientSecret": "lynxbench-oidc"}
+        values |= {"publicRead": True, "pullSecrets": ["registry"], "nodeSelector": {"disk": "fast"}}
+        values["storage"]["existingClaim"] = "kept"
+        values["ingress"]["annotations"] = {"example.com/size": "300m"}
+    made = Chart(CHART, values).documents()
+    usual = {"Deployment", "Service", "Ingress"}
+    assert set(made) == usual | ({"ConfigMap"} if signing_in else {"PersistentVolumeClaim"})
+    pod = made["Deployment"]["spec"]["template"]
+    assert made["Service"]["spec"]["selector"] == made["Deployment"]["spec"]["selector"]["matchLabels"]
+    assert pod["metadata"]["labels"] == made["Service"]["spec"]["selector"]
+    (server,), setup = pod["spec"]["containers"], pod["spec"]["initContainers"]
+    parse_command(server["args"])
+    assert ("--oidc" in server["args"], "--public-read" in server["args"]) == (signing_in, signing_in)
+    assert server["image"] == f"registry.example/lynxbench:{__version__}"
+    there = {volume["name"] for volume in pod["spec"]["volumes"]}
+    for container in (server, *setup):
+        assert {mount["name"] for mount in container["volumeMounts"]} <= there
+        held = container["securityContext"]
+        assert (held["readOnlyRootFilesystem"], held["allowPrivilegeEscalation"]) == (True, False)
+        assert held["capabilities"] == {"drop": ["ALL"]}
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    first = next(container for container in setup if container["name"] == "administrator")["command"][-1]
+    listing, adding = first.split(" || ")
+    parse_command(shlex.split(listing.split(" | ")[0])[1:])
+    parse_command(shlex.split(adding)[1:])
+    secrets = [one for container in (server, *setup) for one in container.get("env", ()) if "valueFrom" in one]
+    assert {one["name"] for one in secrets} == {"LYNXBENCH_PASSWORD"} | (
+        {"LYNXBENCH_OIDC_SECRET"} if signing_in else set()
+    )
+    if signing_in:
+        assert parse_provider(made["ConfigMap"]["data"]["sign-in.yaml"], "sign-in.yaml").client_id == "lynxbench"
+        assert "kept" in str(pod["spec"]["volumes"])
+
+
+def test_a_template_that_is_wrong_is_found(tmp_path: Path) -> None:
+    for wrong in ("{{ if .Values.origin }}x", "{{ end }}", "{{ .Values.orign }}", "{{ upper .Values.origin }}"):
+        folder = tmp_path / str(abs(hash(wrong)))
+        (folder / "templates").mkdir(parents=True)
+        (folder / "Chart.yaml").write_text("appVersion: '1'\n")
+        (folder / "templates" / "x.yaml").write_text(f"kind: {wrong}\n")
+        with pytest.raises((AssertionError, KeyError)):
+            Chart(folder, usual_values()).documents()

@@ -29,7 +29,9 @@ def test_the_whole_server_declares_its_rights(world: World) -> None:
     rights = all_rights(world)
     assert len(rights) > 100
     everybody = {path for (_, path), scope in rights.items() if scope is None}
-    assert everybody == {"/healthz", "/readyz", "/static/{name}", "/signin", "/signout"}
+    assert everybody == {"/healthz", "/readyz", "/static/{name}", "/signin", "/signout"} | {
+        "/signin/oidc", "/signin/oidc/callback", "/signin/left",
+    }  # fmt: skip
     assert all(scope is AccessScope.ADMINISTER for (_, path), scope in rights.items() if path.startswith("/admin"))
     changing = {scope for (method, path), scope in rights.items() if method != "GET" and path.startswith(API)}
     assert changing == {AccessScope.READ, AccessScope.SUBMIT, AccessScope.CONTEST, AccessScope.ADMINISTER}
@@ -39,6 +41,8 @@ def test_the_whole_server_declares_its_rights(world: World) -> None:
         ("POST", "/account/tokens"),
         ("POST", "/account/tokens/revoke"),
         ("POST", "/account/password"),
+        ("POST", "/views"),  # a view of one's own
+        ("POST", "/views/remove"),  # one's own; another's shared one for administrators alone
     ]
 
 

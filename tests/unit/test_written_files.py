@@ -23,8 +23,9 @@ from lynxbench.model.document import Document
 from lynxbench.model.file_problems import PATTERN_WORDS
 from lynxbench.model.strict_file import FileForm
 from lynxbench.run.machine_servers import SERVERS, parse_servers
+from lynxbench.server.provider_settings import PROVIDER, parse_provider
 
-FORMS: tuple[FileForm[Document], ...] = (CONTRACT, SITE, EXPERIMENT, PLAN, CATALOGUE, SERVERS)  # type: ignore[assignment]
+FORMS: tuple[FileForm[Document], ...] = (CONTRACT, SITE, EXPERIMENT, PLAN, CATALOGUE, SERVERS, PROVIDER)  # type: ignore[assignment]
 SOUND: dict[str, str] = {
     "contract": (Path(__file__).parents[1] / "data" / "contracts" / "sound.yaml").read_text(encoding="utf-8"),
     "site": """\
@@ -80,6 +81,15 @@ servers:
     kind: llamacpp
     within: 5 min
 """,
+    "sign-in": """\
+lynxbench_sign_in: 1
+issuer: https://login.example/realms/company
+client_id: lynxbench
+name: Example
+groups:
+  - {group: bench-readers, team: ml-platform, may: [read]}
+clock_skew: 30 s
+""",
     "claim": """\
 model: llama-3.1-8b-instruct
 throughput: 2400 tokens/s
@@ -94,6 +104,7 @@ PARSERS: dict[str, Callable[[str, str], object]] = {
     "plan": parse_offers,
     "catalogue": parse_catalogue,
     "servers": parse_servers,
+    "sign-in": parse_provider,
     "claim": lint_claim,
 }
 LONGEST_WAIT_S = 5.0
@@ -174,6 +185,18 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         ),
         "duplicate key": ("within: 5 min", "within: 5 min\n    within: 1 s", 7, "servers.llama.within", "is on line 6"),
         "not one of": ("llamacpp", "lamacpp", 5, "servers.llama.kind", "did you mean llamacpp?"),
+    },
+    "sign-in": {
+        "unknown key": ("client_id:", "clientid:", 3, "clientid", "did you mean client_id?"),
+        "wrong type": ("[read]", "read", 6, "groups.0.may", "must be a list, not 'read'"),
+        "wrong unit": ("30 s", "30 W", 7, "clock_skew", "use one of ns, us, µs, ms, s"),
+        "missing unit": ("30 s", "30", 7, "clock_skew", "30 has no unit; use one of ns"),
+        "out of range": ("30 s", "10 min", 7, "clock_skew", "must be at most 300 s, not '10 min'"),
+        "missing key": ("client_id: lynxbench\n", "", 1, "client_id", "is missing: under which name the provider"),
+        "duplicate key": ("name: Example", "name: Example\nname: x", 5, "name", "the first is on line 4"),
+        "not one of": ("[read]", "[reed]", 6, "groups.0.may.0", "did you mean read?"),
+        "plain http": ("https:", "http:", 2, "issuer", "write https://NAME; plain http is for this machine alone"),
+        "no team": ("ml-platform", "ML Platform", 6, "groups.0.team", "is no team name: use lower-case words"),
     },
     "claim": {
         "duplicate key": ("precision: fp8", "precision: fp8\nmodel: b", 4, "model", "the first is on line 1"),

@@ -9,10 +9,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from lynxbench.errors import BadInput
 from lynxbench.tables import read_table
 
 COMMANDS: dict[str, dict[str, str]] = read_table("cli/commands.toml")
 """By group: where each command's function is, and the first sentence of its help."""
+EXTRAS = dict.fromkeys(("anyio", "fastapi", "httptools", "starlette", "uvicorn"), "server")
+"""Packages that only some installations have, and which extra brings each."""
 
 
 class LazyCommand(TyperCommand):
@@ -77,6 +80,11 @@ def _imported(name: str) -> ModuleType:
     gc.disable()
     try:
         return import_module(name)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise BadInput(f"this command needs {error.name}; pip install 'lynxbench[{extra}]'") from None
     finally:
         if enabled:
             gc.enable()

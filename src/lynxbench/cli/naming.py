@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.names import find_id
@@ -19,7 +20,13 @@ def named_result(ledger: OpenLedger, text: str) -> str:
 
 def append_signed(ledger: OpenLedger, body: EntryBody) -> tuple[int, str]:
     """Sign a statement and append it; its number, and the team that signed."""
-    key = Keyring().signing_key(datetime.now(UTC)).key
-    seq = ledger.log.append(seal(body, key))
+    envelope, team = signed_by_me(body)
+    seq = ledger.log.append(envelope)
     ledger.seen.check(ledger.log)
-    return seq, key.team
+    return seq, team
+
+
+def signed_by_me(body: EntryBody) -> tuple[Envelope, str]:
+    """A statement under this person's key, and the team that signed."""
+    key = Keyring().signing_key(datetime.now(UTC)).key
+    return seal(body, key), key.team

@@ -12,6 +12,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import opened
 from lynxbench.ledger.queries import entries_about, list_foreign
+from lynxbench.ledger.remarks import remarks_of
 from lynxbench.ledger.result_standings import standings, voice_of
 from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.record.listing import about_document, foreign_document
@@ -33,13 +34,14 @@ def show(
         trust = logged_trust(open_.log, trust).at(NEWEST)
         about = [(logged, voice_of(logged, trust)) for logged in entries]
         standing = standings(open_.log, [result_id], trust)[result_id]
+        remarks = remarks_of(open_.log, [result_id], trust)[result_id]
     also = standing_falls_short(document, standing)
     if as_json:
         tell_blame(document, also)
-        print_document({"result": document.document(), **about_document(about, standing)})
+        print_document({"result": document.document(), **about_document(about, standing, remarks)})
         return
     print_result(document, {}, False, recorded=True, also=also)
-    say("\n" + terminal_text(compose_about(about, standing), LIST_WIDTH), end="")
+    say("\n" + terminal_text(compose_about(about, standing, remarks), LIST_WIDTH), end="")
 
 
 def foreign(

@@ -18,6 +18,7 @@ from lynxbench.ledger.location import Location, locate
 from lynxbench.model.canonical import short
 from lynxbench.server.administration import COMMAND_LINE, Administration
 from lynxbench.server.listening import listen
+from lynxbench.server.provider_settings import read_provider
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings, dangers_of
 from lynxbench.watch.json_log import make_log
@@ -54,6 +55,12 @@ def serve(
     tls_key: Path | None = typer.Option(None, help="Its private key."),
     requests_per_s: float = typer.Option(50.0, min=0, help="Sustained requests of one caller; 0: no limit."),
     largest_bundle_mb: int = typer.Option(256, min=1, max=4096, help="Largest bundle that is taken."),
+    oidc: Path | None = typer.Option(
+        None,
+        "--oidc",
+        envvar="LYNXBENCH_OIDC",
+        help="File of the company's OpenID provider and its groups.",
+    ),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
     quiet: bool = typer.Option(False, "--quiet", help="Log warnings alone."),
@@ -83,6 +90,7 @@ def serve(
         smtp_url=os.environ.get(SMTP_VARIABLE),
         mail_from=os.environ.get("LYNXBENCH_MAIL_FROM", "lynxbench@localhost"),
         environment=dict(os.environ),
+        provider=None if oidc is None else read_provider(oidc),
     )
     server = Server(settings, location, store_at, make_log("lynxbench.server", quiet=quiet))
 

@@ -18,11 +18,14 @@ from lynxbench.model.entries import (
     ResultContested,
     ResultRecorded,
     ResultRerun,
+    ResultTagged,
     RunAbandoned,
     RunRegistered,
 )
 
 Row = dict[str, Any]
+TAG_MARK = "tag:"
+"""Before a tag's name where entries are found by it: no id begins so."""
 _OF_RESULT = (
     *("result_id", "run_id", "contract_id", "contract_name", "executor_id", "instance_id", "weights"),
     *("started_at", "attempts", "bottleneck"),
@@ -107,6 +110,8 @@ def _subjects(entry: Entry) -> set[tuple[str, str]]:
     if isinstance(body, Concluded):
         subjects |= {(body.analysis_id, "analysis"), (body.name, "named"), (body.base_contract_id, "cited")}
         subjects |= {(name, "cited") for name in body.without_result}
+    if isinstance(body, ResultTagged):
+        subjects |= {(f"{TAG_MARK}{tag}", "tag") for tag in (*body.put, *body.taken)}
     if isinstance(body, (KeyAnnounced, KeyRevoked)):
         subjects.add((body.keyid, "key"))
     if isinstance(body, (ResultContested, DecisionTaken, Concluded)):

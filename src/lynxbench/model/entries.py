@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Bounds, Document
-from lynxbench.model.fields import Sha256
+from lynxbench.model.fields import Sha256, Tags
 from lynxbench.model.figures import Figure
 from lynxbench.model.late_contract import LateContract
 from lynxbench.model.layers import Layer
@@ -60,6 +60,8 @@ class EntryKind(StrEnum):
     KEY = "key"
     KEY_REVOKED = "key-revoked"
     LEFT_OUT = "traces-left-out"
+    TAG = "tag"
+    NOTE = "note"
 
 
 ACTS = {
@@ -70,7 +72,6 @@ ACTS = {
     EntryKind.RERUN: Role.WITNESS,
 }
 """In which role a key acts when it signs an entry; what is not here is open to every trusted key."""
-
 
 RESULT_BLOB = "result.json"
 """The document of a result, among the files that its entry names."""
@@ -342,6 +343,23 @@ class TracesLeftOut(Document):
     traces: Annotated[tuple[Sha256, ...], Field(min_length=1, max_length=10_000)]
 
 
+class ResultTagged(Document):
+    """A team puts its own tags on a result, or takes its own off again; it never touches another team's."""
+
+    kind: Literal[EntryKind.TAG] = EntryKind.TAG
+    result_id: Sha256
+    put: Tags = ()
+    taken: Tags = ()
+
+
+class ResultNoted(Document):
+    """What somebody wants others to know about a result; no doubt, and nothing rests on it."""
+
+    kind: Literal[EntryKind.NOTE] = EntryKind.NOTE
+    result_id: Sha256
+    text: Reason
+
+
 ANALYSES = (EntryKind.EXPERIMENT, EntryKind.TUNING, EntryKind.FLEET)
 
 EntryBody = Annotated[
@@ -363,7 +381,9 @@ EntryBody = Annotated[
     | ContractSigned
     | KeyAnnounced
     | KeyRevoked
-    | TracesLeftOut,
+    | TracesLeftOut
+    | ResultTagged
+    | ResultNoted,
     Field(discriminator="kind"),
 ]
 

@@ -38,6 +38,8 @@ RatePerS = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf"{_NUMBER}/(s|min|h)$", "examples": ["12 /s"]}),
 ]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Tags = Annotated[tuple[Name, ...], Field(max_length=32)]
+"""Words that a team puts on a result."""
 # Control characters are refused because these texts are shown on other people's terminals and pages.
 Text = Annotated[
     str,

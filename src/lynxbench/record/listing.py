@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
+from lynxbench.ledger.remarks import NO_REMARKS, ResultRemarks
 from lynxbench.model.standing import Standing, Voice
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def list_document(
     unfinished: Sequence[OpenRun],
     head: TreeHead,
     machines: Mapping[str, str] | None = None,
+    remarks: Mapping[str, ResultRemarks] | None = None,
 ) -> Plain:
     """Results of a ledger, newest first, and runs that have none yet; `machines` are letters by instance."""
+    said = remarks or {}
     return {
         "tree_size": head.size,
         "root_hash": head.root.hex(),
@@ -42,6 +45,7 @@ def list_document(
                     for figure in result.figures
                 ],
                 "standing": standing_document(standing[result.result_id]),
+                "tags": [asdict(tag) for tag in said.get(result.result_id, NO_REMARKS).tags],
             }
             for result in listed
         ],
@@ -49,10 +53,14 @@ def list_document(
     }
 
 
-def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> Plain:
-    """How a result stands, and every entry about it with who signed it."""
+def about_document(
+    about: Sequence[tuple[Logged, Voice]], standing: Standing, remarks: ResultRemarks = NO_REMARKS
+) -> Plain:
+    """How a result stands, its tags and notes, and every entry about it with who signed it."""
     return {
         "standing": standing_document(standing),
+        "tags": [asdict(tag) for tag in remarks.tags],
+        "notes": [asdict(note) for note in remarks.notes],
         "entries": [
             {
                 "seq": logged.seq,

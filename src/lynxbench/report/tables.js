@@ -71,6 +71,7 @@
       label.append(field);
       line.append(label, this.count);
       this.box.before(line);
+      this.field = field;
       field.addEventListener("input", () => this.filter(field.value));
     }
     filter(text) {
@@ -99,17 +100,36 @@
     new ResizeObserver(look).observe(box);
     look();
   };
+  const tables = [];
   for (const box of document.querySelectorAll(".scroll")) {
     const table = box.querySelector("table");
     if (!table || !table.tBodies.length) continue;
-    new SortedTable(box, table);
+    tables.push(new SortedTable(box, table));
     watch(box);
+  }
+
+  // A view that can be saved: its address says how the first table is sorted and narrowed, and which results are ticked.
+  const KEY = "lynxbench-selected", save = document.querySelector("a.save-view"), [first] = tables, given = new URLSearchParams(location.search);
+  const headed = (head) => head.textContent.trim();
+  if (save) {
+    const column = first && first.heads ? first.heads.findIndex((head) => headed(head) === given.get("sort") && head.querySelector("button.sort")) : -1;
+    if (column >= 0) { first.sort(column); if (given.get("way") === "descending") first.sort(column); }
+    if (first && first.field && given.get("words")) { first.field.value = given.get("words"); first.filter(first.field.value); }
+    if (given.has("r")) sessionStorage.setItem(KEY, JSON.stringify(given.getAll("r")));
+    save.addEventListener("click", () => {
+      const to = new URL(save.href), sorted = first && first.heads && first.heads.find((head) => head.hasAttribute("aria-sort"));
+      for (const name of ["sort", "way", "words", "r"]) to.searchParams.delete(name);
+      if (sorted) { to.searchParams.set("sort", headed(sorted)); to.searchParams.set("way", sorted.getAttribute("aria-sort")); }
+      if (first && first.field && first.field.value.trim()) to.searchParams.set("words", first.field.value.trim());
+      for (const box of document.querySelectorAll("input[name=r]:checked")) to.searchParams.append("r", box.value);
+      save.href = to.href;
+    });
   }
 
   // Results that are ticked, on whatever page, until they are compared.
   const form = document.getElementById("compare-selected");
   if (form) {
-    const KEY = "lynxbench-selected", MOST = Number(form.dataset.most);
+    const MOST = Number(form.dataset.most);
     const boxes = [...document.querySelectorAll("input[name=r][form=compare-selected]")];
     const read = () => { try { return JSON.parse(sessionStorage.getItem(KEY)) || []; } catch { return []; } };
     const elsewhere = node("span");

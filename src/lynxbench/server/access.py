@@ -14,7 +14,7 @@ from lynxbench.errors import BadInput, NotFound
 from lynxbench.model.team_names import team_problem
 from lynxbench.server.rights import AccessScope, Principal, Scopes, parse_scopes, scopes_text
 from lynxbench.watch.store import Store, later_text, now_text
-from lynxbench.watch.store_tables import sessions, teams, tokens, users
+from lynxbench.watch.store_tables import identities, sessions, teams, tokens, users
 
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 14, 8, 5
 """OWASP password storage cheat sheet: the setting that fits into 16 MiB."""
@@ -29,6 +29,9 @@ TOKEN_FORM = re.compile(r"lynx_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 NAME_FORM = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
 MOST_NAME = 63
 MOST_LABEL = 120
+MOST_UNSEEN_S = 30 * 86400
+"""How long tokens count of somebody whom the company's provider vouched for, and who did not sign in since: who leaves
+the company leaves its provider, which tells nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,9 @@ class Access:
         chosen = (
             select(tokens, users.c.team, users.c.scopes.label("user_scopes"))
             .join(users, users.c.name == tokens.c.user)
+            .outerjoin(identities, identities.c.user == tokens.c.user)
             .where(
+                or_(identities.c.user.is_(None), identities.c.seen_at > later_text(-MOST_UNSEEN_S)),
                 tokens.c.token_id == form[1],
                 tokens.c.revoked_at.is_(None),
                 or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now),
@@ -206,8 +211,10 @@ class Access:
         """A new session's text, where name and password fit; the same time is spent where there is no such user."""
         row = self._store.row(select(users).where(users.c.name == name, users.c.disabled_at.is_(None)))
         stored = row.password if row is not None and row.password else _NO_PASSWORD
-        if not fits(password, stored) or row is None:
-            return None
+        return None if not fits(password, stored) or row is None else self.open_session(name)
+
+    def open_session(self, name: str) -> str:
+        """A new session's text, for whoever has shown who they are."""
         text = secrets.token_urlsafe(32)
         values = {
             "digest": digest_of(text),

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, NotFound, Refused
 from lynxbench.report.doc import Report, Section
-from lynxbench.server import agreeing_routes, form_routes, page_routes
+from lynxbench.server import agreeing_routes, form_routes, page_routes, provider_routes, view_routes
 from lynxbench.server.api import (
     administering_api,
     agreeing_api,
@@ -41,6 +41,9 @@ PARTS = (
     administering_api.access,
     administering_api.route,
     form_routes.route,
+    provider_routes.route,
+    view_routes.route,
+    view_routes.api,
     agreeing_api.route,
     agreeing_routes.route,
 )

@@ -30,8 +30,8 @@ route = Routes()
 async def signin_form(here: Here, request: Request, next: str = "/") -> Response:
     # what ties the form to the browser that asked for it
     secret = request.cookies.get(FORM_COOKIE) or secrets.token_urlsafe(24)
-    answer = here.html(sign_in_page(secret, safe_target(next)))
-    _set_cookie(answer, here.server, FORM_COOKIE, secret, 3600)
+    answer = here.html(sign_in_page(secret, safe_target(next), provider=here.server.provider))
+    set_cookie(answer, here.server, FORM_COOKIE, secret, 3600)
     return answer
 
 
@@ -48,19 +48,28 @@ async def signin(here: Here, request: Request, by: TheAuthor) -> Response:
     await run_in_threadpool(lambda: server.audit.note(author, "sign in", outcome=outcome))
     if session is None:
         server.metrics.sign_ins_refused.inc()
-        return here.html(sign_in_page(request.cookies.get(FORM_COOKIE, ""), target, "Name or password is wrong."))
+        return here.html(_wrong_password(here.server, request, target))
     server.sign_ins.right(name, address)
     answer = RedirectResponse(target, 303)
-    _set_cookie(answer, server, SESSION_COOKIE, session, SESSION_S)
+    set_cookie(answer, server, SESSION_COOKIE, session, SESSION_S)
     answer.delete_cookie(FORM_COOKIE, path="/")
     return answer
 
 
+def _wrong_password(server: Server, request: Request, target: str) -> Page:
+    secret = request.cookies.get(FORM_COOKIE, "")
+    return sign_in_page(secret, target, "Name or password is wrong.", provider=server.provider)
+
+
 @route("POST", "/signout", OPEN)
-async def signout(here: Here, request: Request) -> Response:
-    await run_in_threadpool(here.server.access.sign_out, request.cookies.get(SESSION_COOKIE, ""))
-    here.server.changed()
-    answer = RedirectResponse("/signin", 303)
+async def signout(here: Here, request: Request, who: TheCaller) -> Response:
+    server = here.server
+    vouched = None
+    if server.provider is not None:
+        vouched = await run_in_threadpool(server.provider_accounts.issuer_of, who.name)
+    await run_in_threadpool(server.access.sign_out, request.cookies.get(SESSION_COOKIE, ""))
+    server.changed()
+    answer = RedirectResponse("/signin/left" if vouched else "/signin", 303)
     answer.delete_cookie(SESSION_COOKIE, path="/")
     return answer
 
@@ -209,6 +218,7 @@ def _address_of(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}"
 
 
-def _set_cookie(answer: Response, server: Server, name: str, value: str, seconds: int) -> None:
+def set_cookie(answer: Response, server: Server, name: str, value: str, seconds: int) -> None:
+    """A cookie that no script reads and no other site's form sends."""
     secure = server.settings.secure
     answer.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="lax", secure=secure)

@@ -160,7 +160,7 @@ class Doorkeeper:
 
     async def _is_open(self) -> bool:
         """On this machine alone, and nobody is registered: whoever is here may read."""
-        if not self._server.settings.is_local:
+        if not self._server.settings.is_local or self._server.provider is not None:
             return False
         if self._open is None or time.monotonic() - self._open[0] > ACCESS_FRESH_S:
             known = await run_in_threadpool(self._server.access.has_users)

@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 from threading import Lock
 
-from lynxbench.errors import BadInput, EvidenceInvalid, Refused
+from lynxbench.errors import BadInput, EvidenceInvalid, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.statement import open_entry, parse_time
@@ -14,12 +14,14 @@ from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
 from lynxbench.ledger.bundle_contents import is_other_run, refuse_false_name, runs_brought
 from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.entries import ACTS, EntryKind, ResultNoted, ResultRecorded, ResultTagged, RunRegistered
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.uploads import Taken
 
-DOUBTS = frozenset({EntryKind.CONTEST, EntryKind.RETRACTION, EntryKind.VERIFICATION, EntryKind.RERUN})
+REMARKS = frozenset({EntryKind.TAG, EntryKind.NOTE})
+DOUBTS = REMARKS | {EntryKind.CONTEST, EntryKind.RETRACTION, EntryKind.VERIFICATION, EntryKind.RERUN}
 """What is said about somebody's result: asks for the scope `contest`."""
 OWN = frozenset({EntryKind.REGISTRATION, EntryKind.RESULT, EntryKind.ABANDONED})
 """What a team says about its own runs: signed by that team, and pushed by it."""
@@ -69,6 +71,26 @@ def announce(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, 
         (seq,) = ledger.log.append_all([envelope], trust)
         ledger.seen.check(ledger.log)
     return seq
+
+
+def remark(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, now_s: float) -> tuple[str, int]:
+    """Log a tag or a note by itself, signed by a key of the caller's own team: the result, and the entry's number."""
+    envelope = parse_envelope(data)
+    body = open_entry(envelope).body
+    if not isinstance(body, ResultTagged | ResultNoted):
+        raise BadInput(f"only tags and notes are taken by themselves, not a {body.kind}; push the result's bundle")
+    with _one_at_a_time:
+        ledger.seen.check(ledger.log)
+        if find_result(ledger.log, body.result_id) is None:
+            raise NotFound(f"result {short(body.result_id)} is not here; push it first")
+        if envelope not in ledger.log.known([envelope]):
+            _refuse(envelope, trust, who, now_s)
+            teams = {signer.team for signer in check_signatures(envelope, trust).signers}
+            if who.team not in teams:
+                raise Refused(f"the {body.kind} is signed by {', '.join(sorted(teams))}; {who.team} signs its own")
+        (seq,) = ledger.log.append_all([envelope], trust)
+        ledger.seen.check(ledger.log)
+    return body.result_id, seq
 
 
 def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) -> None:

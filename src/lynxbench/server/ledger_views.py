@@ -28,6 +28,7 @@ from lynxbench.ledger.queries import (
     list_results,
     newest_of_kind,
 )
+from lynxbench.ledger.remarks import tagged_results
 from lynxbench.ledger.result_standings import standings, voice_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import EntryKind
@@ -53,6 +54,8 @@ TREND = 60
 NEWEST = 500
 """Results that a contract's page shows; the API has all of them."""
 LONGEST_NUMBER = 18
+NO_RESULT = ""
+"""The id of none: asked for where a tag stands on nothing."""
 THIS_SERVER = "this server"
 """Who says what the server itself found; no team is called so, for a name has no space."""
 
@@ -158,12 +161,14 @@ def wanted_of(server: Server, fields: Mapping[str, str], limit: int) -> Wanted:
         except (ValueError, OverflowError):
             raise BadInput("since is a date such as 2026-11-15") from None
     precision = precision_of(fields.get("precision"))
+    tagged = tagged_results(server.ledger.log, fields["tag"], server.trust) if "tag" in fields else ()
     return Wanted(
         contract=named(server, fields["contract"], "contract") if "contract" in fields else None,
         executor=named(server, fields["executor"], "executor") if "executor" in fields else None,
         precision=precision.value if precision else None,
         since_s=since_s,
         validity=valid,
+        results=tagged or (NO_RESULT,) if "tag" in fields else (),
         before=_place_of(fields["before"]) if "before" in fields else None,
         limit=limit,
     )

@@ -168,10 +168,11 @@ async def results_(
     precision: str = "",
     valid: str = "",
     since: str = "",
+    tag: str = "",
     before: str = "",
 ) -> Response:
     texts = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    texts["before"] = before
+    texts |= {"tag": tag, "before": before}
     filters = {name: text[:80] for name, text in texts.items() if text}
 
     def make(server: Server, *_: object) -> shell.Page:

@@ -25,9 +25,13 @@ from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.provider import Provider
+from lynxbench.server.provider_accounts import ProviderAccounts
+from lynxbench.server.provider_settings import SECRET_VARIABLE
 from lynxbench.server.read_pages import ReadPages
 from lynxbench.server.recompute_queue import RecomputeProcess, RecomputeQueue
 from lynxbench.server.rights import Principal
+from lynxbench.server.saved_views import SavedViews
 from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.json_log import make_log
@@ -44,8 +48,11 @@ TRUST_FRESH_S = 1.0
 """A key that was registered or revoked by another process counts after at most so long."""
 LETTER_WIDTH = 100
 SCRATCH, INTAKE = "recompute", "intake"
+RETURN_PATH = "/signin/oidc/callback"
 TAKING = 2
 """Bundles at a time: one is taken in, the next is made ready, and further ones wait without a thread."""
+SIGNING_IN = 2
+"""Threads that wait for the company's provider: one that is slow never holds up whoever reads pages."""
 ACCESS = "access"
 """Changes with every user, token and session: who was let in a moment ago is asked again."""
 
@@ -58,6 +65,7 @@ class Server:
     ) -> None:
         self.settings = settings
         self.log = log or make_log("lynxbench.server", quiet=True)
+        self.provider = _provider(settings)
         self.keyring = Keyring(environment=settings.environment)
         self.store = Store(store_at)
         try:
@@ -72,6 +80,8 @@ class Server:
         self.access, self.audit = self.administration.access, self.administration.audit
         self.keys, self.contacts = self.administration.keys, self.administration.contacts
         self.scheduler = self.administration.scheduler
+        self.views = SavedViews(self.store)
+        self.provider_accounts = ProviderAccounts(self.store)
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
         self.recomputations = Recomputations(self.store, self.ledger.log)
         self.watch = Watch(self.store, self.ledger, self.recomputations, self.scheduler.ask_again)
@@ -85,10 +95,11 @@ class Server:
         self.reads = Limiter(settings.reads_per_s)
         self.sign_ins = SignInLimits()
         self.password_changes = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.failed_returns = Limiter(WRONG_TOKENS_PER_MIN / 60, WRONG_TOKENS_PER_MIN)
         self.wrong_tokens = Limiter(WRONG_TOKENS_PER_MIN / 60, WRONG_TOKENS_PER_MIN)
         self.submissions = Limiter(SUBMISSIONS_PER_MIN / 60, SUBMISSIONS_PER_MIN / 2)
         bounds = intake_bounds(settings.largest_bundle_bytes)
-        self.taking = CapacityLimiter(TAKING)
+        self.taking, self.signing_in = CapacityLimiter(TAKING), CapacityLimiter(SIGNING_IN)
         self._intake = IntakeProcess(location, settings.environment, settings.upload_folder / INTAKE, bounds)
         process = RecomputeProcess(location, settings.environment, settings.upload_folder / SCRATCH)
         self.recomputing = RecomputeQueue(self.recomputations, process, self._recomputed, self.log)
@@ -259,3 +270,10 @@ class Server:
         gauge("recomputed_results", "Results by what recomputing them came to.", self.recomputations.counts, "state")
         gauge("page_cache_hits", "Pages answered from memory.", lambda: self.cache.hits)
         gauge("page_cache_misses", "Pages made.", lambda: self.cache.misses)
+
+
+def _provider(settings: ServerSettings) -> Provider | None:
+    if settings.provider is None:
+        return None
+    secret = settings.environment.get(SECRET_VARIABLE)
+    return Provider(settings.provider, secret, f"{settings.base_url}{RETURN_PATH}")

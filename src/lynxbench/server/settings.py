@@ -1,6 +1,5 @@
 """How a server was told to run, and the one refusal that comes before it listens."""
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lynxbench.errors import BadInput, Refused
+from lynxbench.server.addresses import address_of, is_loopback
+from lynxbench.server.provider_settings import ProviderSettings
 
 LOOPBACK = "127.0.0.1"
 PORT = 8420
@@ -41,9 +42,11 @@ class ServerSettings:
     smtp_url: str | None = None
     mail_from: str = "lynxbench@localhost"
     environment: Mapping[str, str] = field(default_factory=dict)
+    provider: ProviderSettings | None = None
+    """Who else vouches for people, beside passwords."""
 
     def __post_init__(self) -> None:
-        if not _HOST.fullmatch(self.host) and _address(self.host) is None:
+        if not _HOST.fullmatch(self.host) and address_of(self.host) is None:
             raise BadInput(f"--host {self.host!r}: give an address or a name")
         if not 0 <= self.port <= 65535:
             raise BadInput(f"--port {self.port}: 0 to 65535")
@@ -53,6 +56,8 @@ class ServerSettings:
             parts = urlsplit(self.origin)
             if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.rstrip("/") or parts.query:
                 raise BadInput(f"--origin {self.origin!r}: write https://NAME, without a path")
+        if self.provider is not None and self.origin is None and self.port == 0:
+            raise BadInput("--oidc: the provider sends people back to one address; give --origin, or a --port")
 
     @property
     def is_local(self) -> bool:
@@ -119,16 +124,3 @@ def dangers_of(settings: ServerSettings, *, tls: bool, is_root: bool) -> list[st
             "(deploy/systemd, deploy/Containerfile)"
         )
     return dangers
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    address = _address(host.strip("[]"))
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None

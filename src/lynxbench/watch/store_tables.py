@@ -8,7 +8,7 @@ from sqlalchemy.schema import SchemaItem
 from lynxbench.ledger.database import NUMBER, Schema
 
 metadata = MetaData()
-SERVER_SCHEMA = Schema("server", "0004", metadata, Path(__file__).parent / "migrations" / "versions")
+SERVER_SCHEMA = Schema("server", "0006", metadata, Path(__file__).parent / "migrations" / "versions")
 """These tables move apart from the ledger's."""
 
 
@@ -70,6 +70,15 @@ tokens = _table(
 """SHA-256 of the token alone; the token itself is shown once, when it is made."""
 
 sessions = _table("sessions", _key("digest", 64), *_texts(user=63, csrf=64), *_moments("made_at", "expires_at"))
+
+identities = _table(
+    "identities",
+    _key("issuer", 300),
+    _key("subject", 255),
+    Column("user", String(63), nullable=False, unique=True),
+    *_moments("made_at", "seen_at"),
+)
+"""Users whom a provider vouches for, by its name for them, and when it last did."""
 
 audit = _table(
     "audit",
@@ -211,6 +220,16 @@ levels = _table(
 """Where a new level of a contract at a place begins: accepted by somebody, gained, or carried over from an older
 version, which knew one result (`result_id`) instead of a moment. An empty precision means all of them."""
 Index("server_levels_place", levels.c.contract_id, levels.c.place)
+
+views = _table(
+    "views",
+    _key("view", 32),
+    *_texts(name=80, owner=63, shared=3, place=40),
+    *_longs("query"),
+    *_moments("made_at"),
+)
+"""A table as somebody wants to see it again: narrowed, sorted, with what is ticked. `shared` is `yes` or `no`."""
+Index("server_views_owner", views.c.owner)
 
 claims = _table("claims", _key("claim", 32), *_moments("at"), *_texts(by=120), *_longs("text", "report"))
 

@@ -18,6 +18,8 @@ from ledgers import postgres_server
 from lynxbench.errors import BadInput, Refused
 from lynxbench.server.access import Access, fits, hash_password
 from lynxbench.server.administration import AuditLog, ChangeAuthor
+from lynxbench.server.provider_accounts import AccountRefused, ProviderAccounts
+from lynxbench.server.provider_settings import MappedRights
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier
@@ -53,6 +55,33 @@ def test_migrations_go_down_and_up(store: Store) -> None:
     assert store.schema() is None
     store.migrate()
     assert store.schema() == SERVER_SCHEMA.newest
+
+
+def test_accounts_of_a_provider_come_and_go_with_its_table(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    access, accounts = Access(store), ProviderAccounts(store)
+    access.add_user("ada", "ml", READ)
+    store.migrate("0004")
+    store.migrate()
+    assert accounts.issuer_of("ada") is None, "who was there before comes in as before"
+    rights = MappedRights("ml", READ)
+    assert accounts.admit("https://a.example", "7", "Ada", rights) == "ada-d10a8456"
+    assert accounts.admit("https://b.example", "7", "Ada", rights) != "ada-d10a8456", "another issuer, another person"
+    assert accounts.admit("https://a.example", "7", "somebody else", rights) == "ada-d10a8456"
+    token = access.make_token("ada-d10a8456", "ci", READ).text
+    assert access.by_token(token) is not None
+    monkeypatch.setattr("lynxbench.server.access.MOST_UNSEEN_S", -60)
+    assert access.by_token(token) is None, "nobody vouched for this person lately"
+    assert access.by_token(access.make_token("ada", "ci", READ).text) is not None
+    monkeypatch.undo()
+    with pytest.raises(AccountRefused, match="none of your groups"):
+        accounts.admit("https://a.example", "7", "Ada", None)
+    held = access.by_token(token)
+    assert held is not None
+    assert held.scopes == frozenset()
+    store.migrate("0004")
+    assert access.user("ada-d10a8456").disabled_at is not None
+    assert access.user("ada").disabled_at is None
+    store.migrate()
 
 
 def test_tables_of_the_first_version_are_brought_here_with_their_rows(store: Store) -> None:

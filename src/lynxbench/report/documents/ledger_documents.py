@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
+from lynxbench.ledger.remarks import NO_REMARKS, ResultRemarks
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import Concluded, Entry, ForeignImported, ResultVerified
+from lynxbench.model.entries import Concluded, Entry, ForeignImported, ResultTagged, ResultVerified
 from lynxbench.model.standing import Standing, Voice
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, link, refer, said, strong
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN_RUNS = 3
 NO_WITNESS = "no outside witness"
-_DETAILS = ("reason", "what", "question", "verdict", "run_id")
+_DETAILS = ("reason", "text", "what", "question", "verdict", "run_id")
 DOUBTED = frozenset({"retracted", "does not verify", "contested", "untrusted", "key revoked"})
 _VALIDITY = {"valid": Tone.GOOD, "doubtful": Tone.WARN, "void": Tone.BAD}
 
@@ -31,6 +32,7 @@ def compose_list(
     open_runs: Sequence[OpenRun],
     machines: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
+    remarks: Mapping[str, ResultRemarks] | None = None,
 ) -> doc.Report:
     """Results, and runs that were announced and never came to an end."""
     unfinished: doc.Note | None = None
@@ -38,7 +40,8 @@ def compose_list(
         first = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
         more = f" and {len(open_runs) - SHOWN_RUNS} more" if len(open_runs) > SHOWN_RUNS else ""
         unfinished = doc.Note(f"{len(open_runs)} registered without an end: {first}{more}")
-    return doc.Report("Results", (results_table(listed, standing, machines=machines, names=names), unfinished))
+    table = results_table(listed, standing, machines=machines, names=names, remarks=remarks)
+    return doc.Report("Results", (table, unfinished))
 
 
 def results_table(
@@ -51,12 +54,14 @@ def results_table(
     machines: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
     mark: Callable[[str], Inline] | None = None,
+    remarks: Mapping[str, ResultRemarks] | None = None,
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on.
 
     Whoever recomputed the results says so in a column of its own; `machines` are letters by instance, `names` the words
-    for an executor's device and driver; a `mark` stands before each result.
+    for an executor's device and driver; a `mark` stands before each result. Tags have a column where there are any.
     """
+    tags = {name: each.tag_names for name, each in (remarks or {}).items() if each.tags}
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
         for index, figure in enumerate(result.figures or (None,)):
@@ -86,12 +91,13 @@ def results_table(
                     Span(validity, _VALIDITY.get(validity, Tone.PLAIN)),
                     _standing_cell(stands) if first else "",
                     *(() if recomputed is None else (recomputed[result.result_id] if first else "",)),
+                    *((tag_links(tags.get(result.result_id, ())) if first else "",) if tags else ()),
                 )
             )
     named_head = ("Contract",) if contract else ()
     recomputed_head = () if recomputed is None else ("Recomputed",)
     measured = ("Measured", "Executor", "Precision", "Throughput", "Validity", "Standing")
-    head = ("Result", *named_head, *measured, *recomputed_head)
+    head = ("Result", *named_head, *measured, *recomputed_head, *(("Tags",) if tags else ()))
     return doc.Table(head, rows, title, (head.index("Throughput"),), empty="no result fits")
 
 
@@ -126,10 +132,36 @@ def standings_table(known: Mapping[str, Standing], title: str) -> doc.Table:
     return doc.Table(("Result", "Standing", "In words"), rows, title, empty="It cites no result.")
 
 
-def compose_about(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> doc.Report:
-    """The standing of a result and everything that was said about it, in the log's order."""
+def compose_about(
+    about: Sequence[tuple[Logged, Voice]], standing: Standing, remarks: ResultRemarks = NO_REMARKS
+) -> doc.Report:
+    """The standing of a result, its tags and notes, and everything that was said about it, in the log's order."""
     words_of_it: Fact = ("Standing", said("; ".join(standing.words)))
-    return doc.Report("Standing", (doc.Facts([words_of_it]), entries_table(about, "Everything that was said about it")))
+    entries = entries_table(about, "Everything that was said about it")
+    return doc.Report("Standing", (doc.Facts([words_of_it]), *remarks_blocks(remarks), entries))
+
+
+def remarks_blocks(remarks: ResultRemarks) -> tuple[doc.Block, ...]:
+    """Tags with whose they are, and notes whole; nothing where there are none."""
+    by_tag: dict[str, list[str]] = {}
+    for tag in remarks.tags:
+        by_tag.setdefault(tag.tag, []).append(tag.team)
+    tags: list[tuple[Inline, ...]] = [
+        (link(name, f"/results?tag={name}"), said(", ".join(teams))) for name, teams in by_tag.items()
+    ]
+    notes: list[tuple[Inline, ...]] = [
+        (link(f"#{note.seq}", f"/ledger/{note.seq}"), brief(note.at), said(note.team), said(note.text))
+        for note in remarks.notes
+    ]
+    return (
+        *((doc.Table(("Tag", "By"), tags, "Tags"),) if tags else ()),
+        *((doc.Table(("Entry", "When", "By", "Note"), notes, "Notes"),) if notes else ()),
+    )
+
+
+def tag_links(names: Sequence[str]) -> Inline:
+    """Tags in a cell, each a way to everything that has it."""
+    return tuple(piece for name in names for piece in (link(name, f"/results?tag={name}"), " "))
 
 
 def entries_table(entries: Sequence[tuple[Logged, Voice]], title: str) -> doc.Table:
@@ -154,6 +186,8 @@ def say(entry: Entry) -> str:
     elif isinstance(body, ResultVerified):
         detail = "holds" if body.holds else "does not hold"
         detail += "" if body.verifies or not body.holds else " as far as it goes; no figure was recomputed"
+    elif isinstance(body, ResultTagged):
+        detail = " ".join([*(f"+{tag}" for tag in body.put), *(f"-{tag}" for tag in body.taken)])
     else:
         detail = next((value for name in _DETAILS if (value := getattr(body, name, None))), "")
     return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value

@@ -82,6 +82,24 @@ def recomputed_answer(outcome: Recomputation) -> RecomputedAnswer:
     )
 
 
+class TagAnswer(AnswerModel):
+    """A tag that stands on a result, and whose it is."""
+
+    tag: str
+    team: str
+    at: str
+    seq: int
+
+
+class NoteAnswer(AnswerModel):
+    """What a team wants others to know about a result."""
+
+    text: str
+    team: str
+    at: str
+    seq: int
+
+
 class ListedResult(AnswerModel):
     """A result in a list: the ledger's own row, declared again, since what the API answers is a promise of its own."""
 
@@ -99,6 +117,7 @@ class ListedResult(AnswerModel):
     bottleneck: str | None
     per_precision: list[PrecisionSummary]
     standing: StandingAnswer
+    tags: list[TagAnswer]
     recomputed: RecomputedAnswer
 
 

@@ -20,6 +20,7 @@ from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.names import find_analysis, machine_letters
 from lynxbench.ledger.queries import OpenRun, open_runs
+from lynxbench.ledger.remarks import remarks_of
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.contract import Contract
@@ -56,6 +57,8 @@ RESULT = {
     "result": Result,
     "standing": answers.StandingAnswer,
     "recomputed": answers.RecomputedAnswer,
+    "tags": list[answers.TagAnswer],
+    "notes": list[answers.NoteAnswer],
     "entries": list[answers.EntryAbout],
 }
 LIKENESS = {
@@ -103,16 +106,19 @@ def list_results_(
     precision: Word = None,
     valid: Word = None,
     since: Word = None,
+    tag: Word = None,
     limit: Limit = 20,
 ) -> Response:
     """Results, newest first: the document of `lynxbench results list --json`, and what this server recomputed."""
     fields = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
+    fields["tag"] = tag
     wanted = reading.wanted_of(server, {name: text for name, text in fields.items() if text}, limit)
     listed, standing = reading.list_page(server, wanted)
     unfinished = open_runs(server.ledger.log, wanted.contract)
     outcomes = reading.recomputed_of(server, [result.result_id for result in listed])
     log = server.ledger.log
-    document = listing.list_document(listed, standing, unfinished, log.head(), machine_letters(log))
+    remarks = remarks_of(log, list(outcomes), server.trust)
+    document = listing.list_document(listed, standing, unfinished, log.head(), machine_letters(log), remarks)
     rows = cast(list[dict[str, object]], document["results"])
     told = [{**row, "recomputed": answers.recomputed_answer(outcomes[str(row["result_id"])])} for row in rows]
     return answer({**document, "results": told})
@@ -126,7 +132,8 @@ def result(server: TheServer, result: Named) -> Response:
     about = reading.spoken_of(server, [name, document.run_id])
     standing = reading.standings_of(server, [name])[name]
     recomputed = answers.recomputed_answer(reading.recomputed_of(server, [name])[name])
-    return answer({"result": document, "recomputed": recomputed, **listing.about_document(about, standing)})
+    remarks = remarks_of(server.ledger.log, [name], server.trust)[name]
+    return answer({"result": document, "recomputed": recomputed, **listing.about_document(about, standing, remarks)})
 
 
 @route("GET", "/results/{result}/bundle", READ, media=BUNDLE_TYPE)

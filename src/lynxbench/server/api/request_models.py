@@ -50,6 +50,12 @@ class NewUpload(RequestBody):
     size_bytes: Annotated[int, Field(ge=1, le=MOST_NUMBER)]
 
 
+class NewRemark(RequestBody):
+    """A tag or a note: the signed envelope of its entry, in its one form."""
+
+    envelope: Text(MOST_ENVELOPE)  # type: ignore[valid-type]
+
+
 class NewRegistration(RequestBody):
     """A run that is about to be measured: the signed envelope of its registration, in its one form."""
 

@@ -11,10 +11,17 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from lynxbench.server.administration import ChangeAuthor
-from lynxbench.server.api.request_models import MOST_NUMBER, FinishUpload, NewRegistration, NewUpload, Short
-from lynxbench.server.ingest import announce
+from lynxbench.server.api.request_models import (
+    MOST_NUMBER,
+    FinishUpload,
+    NewRegistration,
+    NewRemark,
+    NewUpload,
+    Short,
+)
+from lynxbench.server.ingest import announce, remark
 from lynxbench.server.rights import API, Principal
-from lynxbench.server.routing import SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
+from lynxbench.server.routing import CONTEST, SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.server.server_state import Server
 from lynxbench.server.uploads import DONE, Taken, Upload
 
@@ -31,6 +38,16 @@ def register(server: TheServer, who: TheCaller, by: TheAuthor, body: NewRegistra
     seq = server.audit.carry_out(by, "announce run", who.team, announce, *given)
     server.arrived()
     return answer({"seq": seq})
+
+
+@route("POST", "/remarks", CONTEST, {"result_id": str, "seq": int})
+def remark_(server: TheServer, who: TheCaller, by: TheAuthor, body: NewRemark) -> Response:
+    """Put a tag or a note beside a result, by its entry, signed by a key that the caller's team registered."""
+    _refuse_hurry(server, who)
+    given = (server.ledger, body.envelope.encode(), server.keys.trust(), who, time.time())
+    result_id, seq = server.audit.carry_out(by, "remark", who.team, remark, *given)
+    server.arrived()
+    return answer({"result_id": result_id, "seq": seq})
 
 
 @route("POST", "/uploads", SUBMIT, Upload, status=201, or_status=200)

@@ -1,18 +1,20 @@
 """Signing in, and what a person may change about their own account."""
 
 from collections.abc import Collection
+from urllib.parse import quote
 
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, quiet, said
 from lynxbench.report.markup import tag
 from lynxbench.server.access import LEAST_PASSWORD, MOST_LABEL, MOST_PASSWORD, Token
 from lynxbench.server.pages import page_shell as shell
+from lynxbench.server.provider import Provider
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.server_state import Server
 
 
-def sign_in_page(form_secret: str, target: str, problem: str = "") -> shell.Page:
-    """Name and password."""
+def sign_in_page(form_secret: str, target: str, problem: str = "", *, provider: Provider | None = None) -> shell.Page:
+    """Name and password, and beside it the company's own sign-in where there is one."""
     fields = shell.form(
         "/signin",
         shell.hidden_field("csrf", form_secret),
@@ -27,7 +29,32 @@ def sign_in_page(form_secret: str, target: str, problem: str = "") -> shell.Page
     )
     who = doc.Section("signin", "Who are you?", (shell.problem_note(problem), fields))
     lead = "Everything here is read and written under a name."
-    return shell.make_page(doc.Report("Sign in", (who,), lead=lead), status=403 if problem else 200)
+    sections = [who] if provider is None else [_provider_section(provider, target), who]
+    return shell.make_page(doc.Report("Sign in", sections, lead=lead), status=403 if problem else 200)
+
+
+def _provider_section(provider: Provider, target: str) -> doc.Section:
+    begin = doc.link(f"Sign in with {provider.settings.name}", f"/signin/oidc?next={quote(target, safe='')}")
+    return doc.Section("provider", "With your company’s account", (doc.Links("Sign in", [begin]),))
+
+
+def sign_in_failed_page(provider: Provider, line: str, status: int) -> shell.Page:
+    """Why the company's sign-in came to nothing, and what can be done."""
+    again = doc.link("Begin again", "/signin/oidc")
+    ways = doc.Links("Go on", [again, doc.link("Sign in with a password", "/signin")])
+    why = doc.Section("why", "Why", (shell.problem_note(f"{line[:1].upper()}{line[1:]}."), ways))
+    lead = f"Nobody was signed in with {provider.settings.name}."
+    return shell.make_page(doc.Report("Not signed in", (why,), lead=said(lead)), status=status)
+
+
+def signed_out_page(provider: Provider) -> shell.Page:
+    """Out of this server; the provider's own session is the provider's to end."""
+    name, place = provider.settings.name, provider.leave_at()
+    line = f"You are signed out here. Whoever uses this browser is still signed in with {name}, until they leave there."
+    ways = [doc.link("Sign in again", "/signin")]
+    ways += [doc.link(f"Leave {name} as well", place)] if place else []
+    left = doc.Section("left", "What goes on", (doc.Note(said(line)), doc.Links("Go on", ways)))
+    return shell.make_page(doc.Report("Signed out", (left,)))
 
 
 def account_page(server: Server, viewer: Principal, made: str = "", problem: str = "") -> shell.Page:
@@ -37,13 +64,16 @@ def account_page(server: Server, viewer: Principal, made: str = "", problem: str
         ("Team", said(viewer.team)),
         ("May", scopes_in_words(viewer.scopes)),
     )
+    issuer = server.provider_accounts.issuer_of(viewer.name)
+    facts += (("Vouched for by", said(issuer)),) if issuer else ()
     blocks: list[doc.Block] = [doc.Section("me", "You", (doc.Facts(facts), shell.problem_note(problem)))]
     if viewer.via == "session":
         if made:
             once = doc.Note("It is shown this once. Keep it where secrets are kept.")
             blocks.insert(0, doc.Section("made", "Your new token", (once, doc.Listing(made))))
         held = tokens_table(server.access.tokens(viewer.name), viewer, "/account/tokens/revoke")
-        blocks += [doc.Section("tokens", "Tokens", (held,)), _new_token(viewer), _password(viewer)]
+        blocks += [doc.Section("tokens", "Tokens", (held,)), _new_token(viewer)]
+        blocks += [_password(viewer)] if server.access.user(viewer.name).has_password else []
     return shell.make_page(doc.Report("Account", blocks))
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 from lynxbench.ledger.queries import Listed, Wanted
+from lynxbench.ledger.remarks import ResultRemarks, known_tags, remarks_of
 from lynxbench.model.canonical import short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
@@ -13,7 +14,7 @@ from lynxbench.model.verification import Check, CheckOutcome
 from lynxbench.record.recalling import ledger_checks
 from lynxbench.report import doc
 from lynxbench.report.doc import Inline, Span, Style, Tone, link, said, strong
-from lynxbench.report.documents.ledger_documents import entries_table, results_table
+from lynxbench.report.documents.ledger_documents import entries_table, remarks_blocks, results_table
 from lynxbench.report.documents.matrix_document import FEWEST, MOST
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.markup import Safe, join, tag
@@ -26,6 +27,8 @@ from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import Recomputation, RecomputationState
 
 PER_PAGE = 50
+MOST_TAGS = 200
+"""Tags that are offered to pick from; others can be typed."""
 SELECTED = "compare-selected"
 _STATES = {
     RecomputationState.PENDING: Tone.WARN,
@@ -51,6 +54,7 @@ def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> 
         _narrowing(filters, "executor", offered_executors(server), "a machine or an id"),
         choice("Precision", "precision", precisions, filters.get("precision", "")),
         choice("Validity", "valid", verdicts, filters.get("valid", "")),
+        _narrowing(filters, "tag", [(tag_, tag_) for tag_ in known_tags(server.ledger.log, MOST_TAGS)], "any"),
         text_field("Since", "since", type="date", value=filters.get("since", "")),
         tag("button", "Show"),
         role="search",
@@ -61,9 +65,23 @@ def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> 
     recomputed = recomputed_words(server, listed)
     names = reading.machines_of(server, (result.executor_id for result in listed))
     table = results_table(
-        listed, standing, "Results, newest first", recomputed=recomputed, names=names, mark=select_box
+        listed,
+        standing,
+        "Results, newest first",
+        recomputed=recomputed,
+        names=names,
+        mark=select_box,
+        remarks=remarks_of(server.ledger.log, [result.result_id for result in listed], server.trust),
     )
-    return list_page("Results", many, narrow, selected_form() if listed else None, table, _around(listed, filters))
+    ways = _around(listed, filters)
+    return list_page("Results", many, narrow, _saving(filters), selected_form() if listed else None, table, ways)
+
+
+def _saving(filters: Mapping[str, str]) -> doc.Embedded:
+    """To where this list gets a name; the script adds how it is sorted and narrowed, and what is ticked."""
+    kept = {name: text for name, text in filters.items() if name != "before"}
+    save = tag("a", "Save this view", href=f"/views/new?{urlencode({'place': '/results', **kept})}", class_="save-view")
+    return doc.Embedded(tag("p", save, " · ", tag("a", "Saved views", href="/views")))
 
 
 def _around(listed: Sequence[Listed], filters: Mapping[str, str]) -> doc.Links | None:
@@ -115,8 +133,21 @@ def result_page(server: Server, result_id: str) -> Page:
     about = reading.spoken_of(server, [result_id, reading.document(server, result_id).run_id])
     checks = ledger_checks(server.ledger, result_id, server.trust, standing)
     first = HtmlRenderer(site=True).blocks([recomputed_section(outcome)])
-    stands = HtmlRenderer(site=True).blocks([standing_section(standing, about, checks, result_id)])
-    return replace(page, main=join([first, page.main, stands]))
+    remarks = remarks_of(server.ledger.log, [result_id], server.trust)[result_id]
+    beside = [remarks_section(remarks, result_id), standing_section(standing, about, checks, result_id)]
+    return replace(page, main=join([first, page.main, HtmlRenderer(site=True).blocks(beside)]))
+
+
+def remarks_section(remarks: ResultRemarks, result_id: str) -> doc.Section:
+    """Tags and notes, and how to add one: like a contest they are signed where the team's key is."""
+    name = short(result_id)
+    steps = (
+        doc.Listing(f"lynxbench results tag {result_id} TAG --server URL"),
+        doc.Listing(f'lynxbench results note {result_id} --text "…" --server URL'),
+    )
+    shown = remarks_blocks(remarks) or (doc.Note(f"No team put a tag or a note beside {name}.", Style.EMPTY),)
+    ways = doc.Group("Add one on your own machine, with your own key", steps)
+    return doc.Section("remarks", "Tags and notes", (*shown, ways), "They change no figure and no verdict.")
 
 
 def recomputed_section(outcome: Recomputation) -> doc.Section:

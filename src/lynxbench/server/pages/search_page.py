@@ -30,6 +30,8 @@ LONGEST_VALUE = 80
 _SPEAKING = (
     EntryKind.CONTEST,
     EntryKind.RETRACTION,
+    EntryKind.TAG,
+    EntryKind.NOTE,
     EntryKind.CHANGE,
     EntryKind.DECISION,
     EntryKind.EXPERIMENT,
@@ -37,6 +39,8 @@ _SPEAKING = (
     EntryKind.FLEET,
 )
 """Entries in which people wrote something."""
+_WRITTEN = ("reason", "text", "put", "what", "question", "answer", "sentence")
+"""Where they did."""
 
 Row = tuple[Inline, ...]
 
@@ -136,7 +140,7 @@ def executor_fields(server: Server, executor_id: str) -> tuple[tuple[Layer, str,
 def _entries(server: Server, asked: list[str]) -> Iterator[Row]:
     for spoken in reading.entries_of_kind(server, [kind.value for kind in _SPEAKING], SEARCHED_ENTRIES):
         logged, body = spoken.logged, spoken.logged.entry.body
-        text = " ".join(str(getattr(body, name, "")) for name in ("reason", "what", "question", "answer", "sentence"))
+        text = " ".join(str(getattr(body, name, "")) for name in _WRITTEN)
         if fits(asked, text, spoken.voice.name, body.kind.value):
             place = address_of(body) if isinstance(body, Concluded) else f"/ledger/{logged.seq}"
             what = words.shortened(words.clean(text.strip()), 200)
