@@ -140,7 +140,11 @@ def test_a_browser_saves_how_a_table_is_sorted_narrowed_and_ticked(place: World)
         page.get_by_role("button", name="Measured").click()
         page.get_by_role("button", name="Measured").click()
         page.get_by_label("Filter: Results, newest first").fill("compared")
-        for box in page.locator("input.pick").all()[:2]:
+        narrowed = (
+            "[...document.querySelectorAll('tbody tr:not([hidden])')].every(r => r.innerText.includes('compared'))"
+        )
+        page.wait_for_function(narrowed)
+        for box in page.locator("tbody tr:not([hidden]) input.pick").all()[:2]:
             box.check()
         order = page.locator("table tbody tr:not([hidden]) td:first-child a").all_text_contents()
         page.get_by_role("link", name="Save this view").click()

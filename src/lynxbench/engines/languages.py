@@ -2,7 +2,7 @@
 
 from lynxbench.engines.messages import MessagesLanguage
 from lynxbench.engines.openai import Endpoint, OpenAiLanguage
-from lynxbench.engines.responses import ResponsesLanguage
+from lynxbench.engines.response_events import ResponsesLanguage
 from lynxbench.load.response_reading import Language
 
 

@@ -327,6 +327,7 @@ class OpenAiReader:
                     self._texts.append(text)
         if answer.usage is not None:
             self._count(answer.usage)
+            self.finished = self.finished or not answer.choices  # what it comes to stands after the last choice
         if answer.data:
             what = OUTPUT
             self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them

@@ -173,7 +173,8 @@ def test_a_body_with_a_length_and_interim_responses():
 def test_trailers_and_chunk_extensions():
     bench = Bench()
     bench.send()
-    bench.feed(STREAM_HEAD + b"%x;a=b\r\n%s\r\n" % (len(EVENT), EVENT) + b"0\r\nX-T: 1\r\n", b"\r\n")
+    whole = EVENT + DONE
+    bench.feed(STREAM_HEAD + b"%x;a=b\r\n%s\r\n" % (len(whole), whole) + b"0\r\nX-T: 1\r\n", b"\r\n")
     assert bench.owner.kinds == [RequestEnd.OK]
     assert bench.connection.usable
 

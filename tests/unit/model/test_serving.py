@@ -75,5 +75,5 @@ def test_tokens_are_only_seen_in_a_stream():
 def test_a_server_does_not_train():
     text = served_contract(URL).replace("task: generate", "task: train-step")
     text = "\n".join(line for line in text.splitlines() if "output_tokens" not in line)
-    with pytest.raises(BadFile, match="openai can do generate and embed"):
+    with pytest.raises(BadFile, match="openai can do generate, embed, rerank and transcribe"):
         parse_contract(text)
