@@ -79,7 +79,7 @@ class BoundedProcess:
         process = self._process
         assert process is not None
         with suppress(subprocess.TimeoutExpired):  # one that is ending by itself says why
-            process.wait(timeout=GRACE_S / 10)
+            process.wait(timeout=GRACE_S)
         code = process.poll()
         self.close()
         if code is None:
