@@ -65,8 +65,9 @@ class Int8DynamicCpu(QuantisedLinear):
     """8-bit weights and activations through torch's quantised CPU kernels.
 
     The kernels know one scale for the whole weight and one for all activations, which raised SmolLM2's perplexity
-    from 30.9 to 57. Rows are therefore scaled to a largest value of one before and back after, which amounts to one
-    scale per output channel and per token (31.3).
+    from 30.9 to 57. Weights are therefore scaled by channel, and every row is shifted and scaled to the range from
+    nought to one, whose 256 steps the kernel then uses whole: a scale and an offset per token (31.5; with a scale alone
+    it was 32.5, both on one x86 CPU).
     """
 
     def __init__(self, source: Any, dtype: torch.dtype) -> None:
@@ -79,6 +80,7 @@ class Int8DynamicCpu(QuantisedLinear):
             warnings.simplefilter("ignore")  # torch announces the end of quantised tensors, not of these kernels
             stored = torch.quantize_per_tensor(weight / scale[:, None], 1 / INT8_STEPS, 0, torch.qint8)
             self.packed = torch.ops.quantized.linear_prepack(stored, None)
+            self.register_buffer("sums", torch.dequantize(stored).sum(dim=1))
         self.in_features, self.out_features = source.in_features, source.out_features
         # Without VNNI the x86 kernels add pairs in 16 bits and saturate; torch then wants 7-bit activations.
         self.reduce_range = torch.backends.quantized.engine in ("x86", "fbgemm") and not torch.cpu._is_vnni_supported()
@@ -90,9 +92,11 @@ class Int8DynamicCpu(QuantisedLinear):
             y = torch.ops.quantized.linear_dynamic(x, self.packed, self.reduce_range)
             y *= self.scale
         else:
-            largest = _largest_per_row(x)
-            y = torch.ops.quantized.linear_dynamic(x / largest, self.packed, self.reduce_range)
-            y *= largest
+            least = x.amin(dim=-1, keepdim=True)
+            width = (x.amax(dim=-1, keepdim=True) - least).clamp_min(SMALLEST)
+            y = torch.ops.quantized.linear_dynamic((x - least) / width, self.packed, self.reduce_range)
+            y *= width
+            y += least * self.sums  # what was taken off every value of a row, times the weights of each channel
             y *= self.scale
         return y if self.bias is None else y + self.bias
 
