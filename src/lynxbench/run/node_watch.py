@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from lynxbench.errors import BadResult
 from lynxbench.evidence.whole_files import write_text
-from lynxbench.https import request
+from lynxbench.https import HttpAnswer, request
 from lynxbench.measure.exposition import ExposedSample
 from lynxbench.measure.node_readings import BEGINNINGS, NAMES, NodeReader, mixed_names, read_samples
 from lynxbench.measure.node_telemetry import NodeTelemetry, node_telemetry
@@ -104,17 +104,16 @@ def read_notes(folder: Path) -> NodeNotes | None:
         return None
 
 
+def _get(url: str, source: NodeSource, timeout_s: float) -> HttpAnswer:
+    return request(
+        "GET", url, timeout_s=timeout_s, most_bytes=MOST_BYTES, ca_file=source.ca_file, verify=source.verify_tls
+    )
+
+
 def _scrape(url: str, source: NodeSource) -> str:
     address = url if urlsplit(url).path not in ("", "/") else url.rstrip("/") + "/metrics"
     try:
-        answer = request(
-            "GET",
-            address,
-            timeout_s=TIMEOUT_S,
-            most_bytes=MOST_BYTES,
-            ca_file=source.ca_file,
-            verify=source.verify_tls,
-        )
+        answer = _get(address, source, TIMEOUT_S)
     except ValueError as problem:
         raise OSError(str(problem)) from None
     if answer.status != 200:
@@ -241,14 +240,7 @@ def _query(address: str, source: NodeSource, query: str, at_s: float | None) -> 
     when = "" if at_s is None else f"&time={at_s:.3f}"
     url = f"{address.rstrip('/')}/api/v1/query?query={quote(query, safe='')}{when}"
     try:
-        answer = request(
-            "GET",
-            url,
-            timeout_s=QUERY_TIMEOUT_S,
-            most_bytes=MOST_BYTES,
-            ca_file=source.ca_file,
-            verify=source.verify_tls,
-        )
+        answer = _get(url, source, QUERY_TIMEOUT_S)
         document = json.loads(answer.body)
         if answer.status != 200 or document.get("status") != "success":
             raise OSError(f"status {answer.status}: {str(document.get('error', ''))[:200]}")
