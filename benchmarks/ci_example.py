@@ -1,6 +1,6 @@
 """The sample project's pipeline, carried out: a planted loss of 5 % is found and commented, an equal branch passes.
 
-    python benchmarks/ci_example.py [--work waiting|computing] [--equal 20] [--slower 5] [--json]
+    python benchmarks/ci_example.py [--work waiting|computing] [--equal 20] [--slower 5] [--keep FILE] [--json]
 
 A repository is made of `examples/branch-check`; on a branch a docstring is changed (equal), or a call does 5 % more
 (slower), in a module that the measured one imports: 21 round trips of 5 ms instead of 20, or 210 products instead of
@@ -8,7 +8,8 @@ A repository is made of `examples/branch-check`; on a branch a docstring is chan
 `gh` is a script that keeps the comment. What waits can be told apart on a machine whose processors others use too.
 
 Bars: no equal branch is stopped; every slower one is stopped with exit code 1 and a comment that says regressed. What
-stays in doubt stops nothing, and is counted.
+stays in doubt stops nothing, and is counted. `--keep` writes every branch into a file of lines and goes on with those
+that it does not hold yet; `--minutes` begins no branch after so long.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +48,36 @@ def main() -> int:
     parser.add_argument("--equal", type=int, default=20)
     parser.add_argument("--slower", type=int, default=5)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--keep", type=Path, help="file of lines, one a branch; it is gone on with")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no branch after so long")
     options = parser.parse_args()
+    rows = carry_out(options)
+    document = {"work": options.work, **summary(rows, {"equal": options.equal, "slower": options.slower})}
+    print(json.dumps({**document, "branches": rows}, indent=1) if options.json else text_of(document))
+    return 0 if document["holds"] else 1
+
+
+def carry_out(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The branches that are kept already, then those that are not."""
+    kept = options.keep
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
+    rows = [row for row in rows if row["work"] == options.work]
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lynxbench-example-") as name:
         place = Path(name)
         project = make_project(place)
-        rows = []
         for kind, many in (("slower", options.slower), ("equal", options.equal)):
-            for number in range(many):
-                row = one_branch(place, project, options.work, kind)
+            for number in range(sum(row["kind"] == kind for row in rows), many):
+                if time.monotonic() - began > 60 * options.minutes:
+                    return rows
+                row = {"work": options.work, **one_branch(place, project, options.work, kind)}
                 rows.append(row)
+                if kept:
+                    with kept.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
                 said = f"{kind} {number + 1}/{many}: {row['verdict']}, exit code {row['code']}, {row['seconds']:.0f} s"
                 print(f"{said}; {row['said']}", file=sys.stderr, flush=True)
-    document = {"work": options.work, **summary(rows)}
-    print(json.dumps({**document, "branches": rows}, indent=1) if options.json else text_of(document))
-    return 0 if document["holds"] else 1
+    return rows
 
 
 def make_project(place: Path) -> Path:
@@ -126,22 +144,18 @@ def one_branch(place: Path, project: Path, work: str, kind: str) -> dict[str, An
             "commented": commented, "seconds": seconds}  # fmt: skip
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Counts by kind, and whether the bars hold."""
+def summary(rows: list[dict[str, Any]], wanted: dict[str, int]) -> dict[str, Any]:
+    """Counts by kind, and whether the bars hold: of as many branches as were wanted."""
     equal, slower = ([row for row in rows if row["kind"] == kind] for kind in ("equal", "slower"))
     stopped = [row for row in equal if row["code"] != 0]
     found = [row for row in slower if row["code"] == 1 and row["commented"] == "regressed"]
     return {
-        "equal": {
-            verdict: sum(row["verdict"] == verdict for row in equal) for verdict in {r["verdict"] for r in equal}
-        },
-        "slower": {
-            verdict: sum(row["verdict"] == verdict for row in slower) for verdict in {r["verdict"] for r in slower}
-        },
+        "equal": dict(Counter(row["verdict"] for row in equal)),
+        "slower": dict(Counter(row["verdict"] for row in slower)),
         "equal_stopped": len(stopped),
         "slower_found": len(found),
         "seconds": sorted(row["seconds"] for row in rows)[len(rows) // 2] if rows else 0.0,
-        "holds": not stopped and len(found) == len(slower),
+        "holds": not stopped and len(found) == wanted["slower"] and len(equal) == wanted["equal"],
     }
 
 

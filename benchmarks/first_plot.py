@@ -5,8 +5,9 @@
 FOLDER is an unpacked npm package of uPlot (its dist/uPlot.iife.min.js is taken). Both pages hold the same moments,
 figures and intervals inside themselves, are read from a file and opened in turn, each in a fresh window. Counted is
 from the end of the response to the second frame after the plot is in the page (reading the page, the script, the data,
-drawing) and the time that the page's thread computed until then, which is the bar's: what others do on the
-machine does not add to it. Bars: 300 ms, 150 kB of script.
+drawing), from the page's load event to that frame (a plot that is there before the event counts as 0), and the time
+that the page's thread computed until then, to which others on the machine do not add. Bars: 300 ms for the last two,
+150 kB of script.
 """
 
 from __future__ import annotations
@@ -44,10 +45,14 @@ WATCH = """
 TOOK = "() => window.drawnAt - performance.getEntriesByType('navigation')[0].responseEnd"
 
 
+LOADED = "() => Math.max(0, window.drawnAt - performance.getEntriesByType('navigation')[0].loadEventEnd)"
+
+
 class Opened(NamedTuple):
     """What one opening took."""
 
     wall_ms: float
+    after_load_ms: float
     cpu_ms: float
 
 
@@ -119,7 +124,8 @@ def opened(browser: Browser, file: Path) -> Opened:
         look.page.goto(file.as_uri())
         look.page.wait_for_function("() => window.drawnAt")
         figures = {row["name"]: row["value"] for row in meter.send("Performance.getMetrics")["metrics"]}
-        return Opened(float(look.page.evaluate(TOOK)), figures["TaskDuration"] * 1e3)
+        wall_ms, after_load_ms = (float(look.page.evaluate(what)) for what in (TOOK, LOADED))
+        return Opened(wall_ms, after_load_ms, figures["TaskDuration"] * 1e3)
     finally:
         look.close()
 
@@ -144,13 +150,13 @@ def main() -> None:
                 took[name].append(opened(browser, file))
     median = {name: Opened(*map(statistics.median, zip(*each, strict=True))) for name, each in took.items()}
     for name, (text, script) in pages.items():
-        wall, cpu = median[name]
-        print(
-            f"{name}: {options.points} points, first plot after {wall:.0f} ms, {cpu:.0f} ms of them computing; ", end=""
-        )
+        wall, after_load, cpu = median[name]
+        said = f"first plot after {wall:.0f} ms, {after_load:.0f} ms after the load event; {cpu:.0f} ms of computing"
+        print(f"{name}: {options.points} points, {said}; ", end="")
         print(f"script {script / 1e3:.1f} kB, page {len(text.encode()) / 1e6:.2f} MB")
     print(f"style {len(asset('style.css')) / 1e3:.1f} kB; load of the machine {os.getloadavg()[0]:.1f}")
-    sys.exit(int(median["own script"].cpu_ms > BAR_MS or pages["own script"][1] > BAR_BYTES))
+    ours = median["own script"]
+    sys.exit(int(max(ours.cpu_ms, ours.after_load_ms) > BAR_MS or pages["own script"][1] > BAR_BYTES))
 
 
 if __name__ == "__main__":

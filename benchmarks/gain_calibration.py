@@ -23,16 +23,15 @@ from statistics import median
 from typing import Any
 
 from lynxbench.attribute.attributing import attribute_trace
-from lynxbench.attribute.judge.gain_range import calibrate, error_of
+from lynxbench.attribute.judge.gain_range import calibrate, error_of, predict_range
 from lynxbench.attribute.judge.roofline import DEVICES
-from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
+from lynxbench.model.attribution import Attribution, Bound, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES
 
 INSIDE = 0.85
-OWN_BOUND = (Category.LAUNCH, Category.INPUT)
-"""The upper end of these gains is the least that a rewritten step takes, where that is more than the errors allow."""
+ROUNDING = 1e-9
 TABLE = Path(__file__).parent.parent / "src/lynxbench/attribute/judge/gain_cases.toml"
 
 
@@ -50,9 +49,10 @@ class Recorded:
     @property
     def error(self) -> float:
         """How far the estimate lay from the truth, beyond what the verdict's own bound allows for."""
-        allowed = self.said is not None and self.said.bottleneck in OWN_BOUND and self.estimated < self.true
-        if allowed and self.said is not None and self.true <= self.said.gain_if_removed.high:
-            return 0.0
+        if self.said is not None and self.estimated < self.true <= self.said.gain_if_removed.high:
+            own = self.said.gain_if_removed.high > predict_range(self.estimated).high * (1.0 + ROUNDING)
+            if own:
+                return 0.0
         return error_of(self.estimated, self.true)
 
     @property
@@ -88,6 +88,8 @@ def kept(archive: Path) -> Iterator[Recorded]:
         with tarfile.open(archive) as file:
             file.extractall(folder, filter="data")
         for found in sorted(Path(folder).glob("*/found.json")):
+            if not (found.parent / "trace.columns").exists():
+                continue  # judged by accounts: nothing there to judge again
             document: dict[str, Any] = json.loads(found.read_text())
             earlier = document["found"]["attribution"]
             said = attribute_trace(

@@ -1,13 +1,13 @@
 """Causes planted in functions as users write them, run by `lynxbench run` on a GPU: what it names, what a fix gains.
 
-    python benchmarks/gpu_live.py [--case NAME ...] [--seconds 2] [--within 300] [--out FOLDER]
+    python benchmarks/gpu_live.py [--set unseen] [--first 20] [--case NAME ...] [--seconds 2] [--within 300] [--out DIR]
 
-Each case of gpu_live_cases.py and gpu_live_waits.py is measured through a callable contract with owners of its own. Its
-fix is timed before and after all runs, in processes without any profiler; the true gain is the run's own step over the
-quicker of the two, since a host may be slower for a while. A verdict is right where bound, bottleneck and
-layer are among the accepted ones and the owner is the contract's; no case whose fix gains 1.3× may be called
-hardware-bound. With --out, the trace's columns and the verdict of every case are kept in archives beside gpu_live.json.
-Exit 1 where a bar is missed, 4 without a device.
+Each case of gpu_live_cases.py and gpu_live_waits.py, with --set unseen those of gpu_live_unseen.py, is measured
+through a callable contract with owners of its own. Its fix is timed before and after all runs, in processes without
+any profiler; the true gain is the run's own step over the quicker of the two, since a host may be slower for a while.
+A verdict is right where bound, bottleneck and layer are among the accepted ones and the owner is the contract's; no
+case whose fix gains 1.3× may be called hardware-bound. With --out, the trace's columns and the verdict of every case
+are kept in archives beside gpu_live.json. Exit 1 where a bar is missed, 4 without a device.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gpu_live_answers import COMPUTE, KERNELS, MEMORY, Live
+from gpu_live_unseen import UNSEEN
 from gpu_setting import describe, find_device
 
 NEEDED, INSIDE, WIDEST = 0.9, 0.85, 3.0
@@ -47,20 +49,6 @@ protocol: {{restarts: 1, min_duration: {seconds} s, limit: {seconds} s, steady: 
 """
 
 
-@dataclass(frozen=True)
-class Live:
-    """Where a case lives, and the answers that are right."""
-
-    module: str
-    bottlenecks: tuple[str, ...]
-    layers: tuple[str, ...]
-    bound: str = "software"
-    precision: str = "bf16"
-
-
-COMPUTE, MEMORY, KERNELS = ("compute",), ("memory_bandwidth",), ("compute", "memory_bandwidth")
-
-
 def _kernels(bottlenecks: tuple[str, ...], *layers: str) -> Live:
     return Live("gpu_live_cases", bottlenecks, layers)
 
@@ -73,7 +61,7 @@ def _healthy(bottlenecks: tuple[str, ...], precision: str = "bf16") -> Live:
     return Live("gpu_live_cases", bottlenecks, ("accelerator",), "hardware", precision)
 
 
-CASES: dict[str, Live] = {
+KNOWN: dict[str, Live] = {
     "doubles": _kernels(COMPUTE, "application", "framework"),
     "singles": _kernels(COMPUTE, "application", "framework"),
     "masked": _kernels(KERNELS, "runtime", "application"),
@@ -107,6 +95,8 @@ CASES: dict[str, Live] = {
     "looped": _waits("launch", "runtime"),
     "decoding": _waits("launch", "runtime"),
 }
+SETS = {"known": KNOWN, "unseen": UNSEEN, "all": KNOWN | UNSEEN}
+CASES = SETS["all"]
 
 
 # --- what a fix gains, without any profiler ---------------------------------------------------------------------------
@@ -277,6 +267,8 @@ def main() -> int:
     """Every case, one line each, and the score."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--case", action="append", choices=list(CASES))
+    parser.add_argument("--set", choices=list(SETS), default="known", help="where no case is named")
+    parser.add_argument("--first", type=int, help="only so many of them, in the order of the set")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each case is measured")
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no case after so many seconds")
     parser.add_argument("--out", type=Path, help="keep evidence and figures in this folder")
@@ -284,7 +276,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     device = find_device()
-    cases = options.case or list(CASES)
+    cases = (options.case or list(SETS[options.set]))[: options.first]
     if options.truth is not None:
         measure_truth(cases, options.truth)
         return 0

@@ -1,12 +1,16 @@
 """A change of 2 % judged in pairs on a machine whose neighbour comes and goes: found, how soon, and how often falsely.
 
-    python benchmarks/paired_comparison.py [--pairs 20] [--changes 5] [--restarts 10] [--json]
+    python benchmarks/paired_comparison.py [--at FOLDER] [--minutes 24] [--pairs 20] [--changes 3] [--json]
 
 A function of fixed work on one thread, measured by the real command line; beside it a process that is busy for 0.2 to
 4 s and idle for as long, by lot, on any core. `--pairs` comparisons of the function with itself (`compare --run`): a
 verdict that they differ is false. `--changes` comparisons with 2 % more work; and, in the same sitting, the same change
-by two separate runs and `compare`, with twice the restarts each time until that is decided or took eight times as long
-as the pairs. Bars: at most one of twenty is false; pairs decide in at most half the time of two separate runs.
+by two separate runs and `compare`, with twice the restarts each time until that is decided or took twice as long as the
+pairs: longer would not change whether the bar holds. Bars: at most one of twenty is false; pairs decide in at most half
+the time of two separate runs.
+
+What is finished is kept in FOLDER: after `--minutes` no comparison is begun, and the same command goes on with what is
+left. Exit code 1 where a bar is missed, 6 where it is too early to say.
 """
 
 from __future__ import annotations
@@ -59,56 +63,106 @@ protocol:
 policy: {regression: 0.5 %}
 """
 CHANGE = "1.02"
-FALSE, DECIDED = ("regressed", "improved"), "regressed"
+FALSE, DECIDED, FAILED = ("regressed", "improved"), "regressed", "exit code"
 MOST_FALSE, MOST_TIME = 0.05, 0.5
-PATIENCE = 8.0
+PATIENCE = 1 / MOST_TIME
+"""Times the pairs' own time that the separate runs are given."""
+STATE = "finished.json"
+LONGEST_S = 3600.0
+"""Of one command. It ends by itself; two runs of many restarts take minutes, longer on a machine that others use."""
 
 
 def main() -> int:
-    """Measure, print the table, exit 1 where a bar is missed."""
+    """Measure what is left, print the table, exit 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--at", type=Path, help="where finished comparisons are kept; nowhere if left out")
+    parser.add_argument("--minutes", type=float, default=24.0, help="begin no comparison after so long")
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--changes", type=int, default=5)
+    parser.add_argument("--changes", type=int, default=3)
     parser.add_argument("--restarts", type=int, default=10)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    until = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory(prefix="lynxbench-paired-") as name, neighbour():
         place = Path(name)
         (place / "work.py").write_text(WORK)
-        alike = []
-        for number in range(options.pairs):
+        kept = KeptComparisons(options.at or place, options.restarts)
+        while len(kept.changes) < options.changes and time.monotonic() < until:
+            kept.add("changes", one_change(place, options.restarts))
+        while len(kept.alike) < options.pairs and time.monotonic() < until:
             verdict, seconds = in_pairs(place, options.restarts, "1")
-            print(f"A/A {number + 1}/{options.pairs}: {verdict} after {seconds:.0f} s", file=sys.stderr, flush=True)
-            alike.append(verdict)
-        changes = [one_change(place, options.restarts) for _ in range(options.changes)]
-    false = sum(verdict in FALSE for verdict in alike)
-    found = [change for change in changes if change["paired"] == DECIDED]
-    ratios = [change["paired_s"] / change["separate_s"] for change in found]
-    document = {
-        "alike": alike,
-        "false": false,
-        "changes": changes,
-        "found": len(found),
-        "time_ratio": statistics.median(ratios) if ratios else None,
-    }
-    document["holds"] = (
-        false <= max(1, MOST_FALSE * options.pairs)
-        and len(found) == len(changes)
-        and (not ratios or statistics.median(ratios) <= MOST_TIME)
-    )
+            kept.add("alike", {"verdict": verdict, "seconds": seconds})
+            told = f"A/A {len(kept.alike)}/{options.pairs}: {verdict} after {seconds:.0f} s"
+            print(told, file=sys.stderr, flush=True)
+    document = judged(kept, options.pairs, options.changes)
     print(json.dumps(document, indent=1) if options.json else text_of(document))
-    return 0 if document["holds"] else 1
+    return 1 if document["missed"] else 6 if document["left"] else 0
+
+
+class KeptComparisons:
+    """What was finished, in a file that is written anew after each comparison."""
+
+    def __init__(self, folder: Path, restarts: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / STATE
+        self._kept: dict[str, Any] = {"restarts": restarts, "changes": [], "alike": []}
+        if self._file.exists():
+            self._kept = json.loads(self._file.read_text(encoding="utf-8"))
+            if self._kept["restarts"] != restarts:
+                sys.exit(f"{self._file} is of {self._kept['restarts']} restarts, not {restarts}; give another folder")
+
+    @property
+    def alike(self) -> list[dict[str, Any]]:
+        """Comparisons of the function with itself."""
+        return list(self._kept["alike"])
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """Comparisons with 2 % more work."""
+        return list(self._kept["changes"])
+
+    def add(self, kind: str, comparison: dict[str, Any]) -> None:
+        """Keep one more."""
+        self._kept[kind].append(comparison)
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(json.dumps(self._kept, indent=1))
+        fresh.replace(self._file)
+
+
+def judged(kept: KeptComparisons, pairs: int, changes: int) -> dict[str, Any]:
+    """What the finished ones say of the bars, and how many are left."""
+    alike = [comparison["verdict"] for comparison in kept.alike]
+    false = sum(verdict in FALSE for verdict in alike)
+    found = [change for change in kept.changes if change["paired"] == DECIDED]
+    ratios = [change["paired_s"] / change["separate_s"] for change in found]
+    ratio = statistics.median(ratios) if ratios else None
+    missed = [f"{false} of {len(alike)} A/A pairs are false"] if false > max(1, MOST_FALSE * pairs) else []
+    failed = sum(verdict.startswith(FAILED) for verdict in alike)
+    missed += [f"{failed} of {len(alike)} A/A pairs could not be measured"] if failed else []
+    lost = len(kept.changes) - len(found)
+    missed += [f"{lost} of {len(kept.changes)} changes were not found"] if lost else []
+    missed += [f"pairs took {ratio:.2f} of the time"] if ratio is not None and ratio > MOST_TIME else []
+    return {
+        "alike": alike,
+        "alike_s": [comparison["seconds"] for comparison in kept.alike],
+        "false": false,
+        "changes": kept.changes,
+        "found": len(found),
+        "time_ratio": ratio,
+        "missed": missed,
+        "left": max(0, pairs - len(alike)) + max(0, changes - len(kept.changes)),
+    }
 
 
 def one_change(place: Path, restarts: int) -> dict[str, Any]:
     """The same 2 % in pairs, and by two runs one after the other."""
     paired, paired_s = in_pairs(place, restarts, CHANGE)
-    print(f"2 % more work in pairs: {paired} after {paired_s:.0f} s", file=sys.stderr)
+    print(f"2 % more work in pairs: {paired} after {paired_s:.0f} s", file=sys.stderr, flush=True)
     separate, spent, times = "", 0.0, restarts
     while separate != DECIDED and spent < PATIENCE * paired_s:
         separate, seconds = apart(place, times)
         spent += seconds
-        print(f"  by two runs of {times} restarts: {separate} after {spent:.0f} s", file=sys.stderr)
+        print(f"  by two runs of {times} restarts: {separate} after {spent:.0f} s", file=sys.stderr, flush=True)
         times *= 2
     return {"paired": paired, "paired_s": paired_s, "separate": separate, "separate_s": spent}
 
@@ -141,14 +195,15 @@ def _verdict(done: CommandRun) -> str:
     try:
         document = json.loads(done.out)
     except json.JSONDecodeError:
-        return f"exit code {done.code}: {done.err.strip().splitlines()[-1]}"
+        return f"{FAILED} {done.code}: {done.err.strip().splitlines()[-1]}"
     return str(document["verdict"] or document["comparability"])
 
 
 def _call(place: Path, *words: str, **more: str) -> CommandRun:
     home = str(place / "home")
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    return lynxbench(*words, cwd=place, LYNXBENCH_HOME=home, LYNXBENCH_LEDGER="", **threads, **more)
+    # Forty processes start: each would compile its modules anew where the variables here forbid to keep them.
+    usual = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1") | {"PYTHONDONTWRITEBYTECODE": ""}
+    return lynxbench(*words, cwd=place, timeout_s=LONGEST_S, LYNXBENCH_HOME=home, LYNXBENCH_LEDGER="", **usual, **more)
 
 
 @contextlib.contextmanager
@@ -172,13 +227,11 @@ def _come_and_go() -> None:
         time.sleep(lot.uniform(0.2, 4.0))
 
 
-def text_of(document: dict[str, object]) -> str:
+def text_of(document: dict[str, Any]) -> str:
     """For people."""
     alike, changes = document["alike"], document["changes"]
-    assert isinstance(alike, list)
-    assert isinstance(changes, list)
-    words = {verdict: alike.count(verdict) for verdict in dict.fromkeys(alike)}
-    lines = [f"A/A in pairs, {len(alike)}: {document['false']} false; {words}"]
+    words = ", ".join(f"{alike.count(verdict)} {verdict}" for verdict in dict.fromkeys(alike))
+    lines = [f"A/A in pairs, {len(alike)}: {document['false']} false; {words or 'none yet'}"]
     for change in changes:
         lines.append(
             f"2 % more work: in pairs {change['paired']} after {change['paired_s']:.0f} s; "
@@ -186,9 +239,9 @@ def text_of(document: dict[str, object]) -> str:
         )
     ratio = document["time_ratio"]
     told = "" if ratio is None else f", in {ratio:.2f} of the time (median)"
-    lines.append(
-        f"found in pairs: {document['found']} of {len(changes)}{told}; bars {'hold' if document['holds'] else 'MISSED'}"
-    )
+    lines.append(f"found in pairs: {document['found']} of {len(changes)}{told}")
+    left = f"{document['left']} comparisons are left: the same command goes on" if document["left"] else "bars hold"
+    lines.append(f"MISSED: {'; '.join(document['missed'])}" if document["missed"] else left)
     return "\n".join(lines)
 
 

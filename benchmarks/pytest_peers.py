@@ -1,13 +1,14 @@
 """The pytest plug-in beside pytest-benchmark and asv: the same functions in one sitting, and the same loss is borne.
 
-    python benchmarks/pytest_peers.py --peers .peers/pytest/bin/python [--pairs 40] [--slower 10] [--json]
+    python benchmarks/pytest_peers.py --peers .peers/pytest/bin/python [--pairs 40] [--slower 10] [--keep FOLDER]
 
 Two functions: `waiting` pauses twenty times for 5 ms, `computing` is two hundred small matrix products. A round
 measures both with each tool, the tools in an order by lot. Neighbouring rounds are a pair of equal runs: a loss that is
 called is a false alarm. Some rounds measure them again with 5 % more of the same: a loss that is not called is missed.
 Each tool calls by its own rule at 2 %: `lynxbench compare` on the plug-in's results (`regressed`, which is what fails a
 test), `--benchmark-compare-fail=median:2%`, `asv compare --factor 1.02` (its mark for worse). What ours leaves
-undecided is counted beside. `make peer-pytest` makes the environment of the peers.
+undecided (inconclusive, unproven, incomparable) is counted beside, with the first reason that was given for each.
+`make peer-pytest` makes the environment of the peers. With `--keep` a sitting that was cut off goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import json
 import os
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,8 +91,10 @@ ASV_CONF = {
     "env_dir": "env",
     "environment_type": "virtualenv",
 }
-Called = dict[str, str]
-"""By function: `regressed`, or another word."""
+DECIDED = ("regressed", "improved", "within budget", "not called")
+"""Words that say something about the function; `not called` is all that the peers say of an equal one."""
+Called = dict[str, tuple[str, str]]
+"""By function: `regressed`, or another word; and why nothing was decided, where that is said."""
 
 
 class Plugin:
@@ -99,13 +104,14 @@ class Plugin:
 
     def __init__(self, place: Path) -> None:
         self._place = place / "ours"
-        self._place.mkdir()
+        self._place.mkdir(exist_ok=True)
         (self._place / "test_ours.py").write_text(OURS)
         (self._place / "work.py").write_text(WORK)
 
     def measure(self, label: str, environment: dict[str, str]) -> None:
         """One session of the suite, into a folder of its own."""
         out = self._place / label
+        shutil.rmtree(out, ignore_errors=True)  # of a round that was cut off
         words = ["-q", "-p", "no:cacheprovider", "--lynxbench-ledger=none", f"--lynxbench-out={out}", "test_ours.py"]
         own = {**environment, "LYNXBENCH_HOME": str(self._place / "home")}
         run([sys.executable, "-m", "pytest", *words], self._place, own)
@@ -114,11 +120,13 @@ class Plugin:
         """What `lynxbench compare` says of each function."""
         verdicts = {}
         for function in FUNCTIONS:
-            sides = [next((self._place / label).glob(f"*{function}*")) for label in (before, after)]
+            # the last one of each: a run that was disturbed is measured again, and set aside
+            sides = [max((self._place / label).glob(f"*{function}*")) for label in (before, after)]
             words = [sys.executable, "-m", "lynxbench", "compare", *map(str, sides), "--json", "--ledger", "none"]
             done = run(words, self._place, dict(os.environ), codes=(0, 1, 3, 6))
             document = json.loads(done.stdout)
-            verdicts[function] = str(document["verdict"] or document["comparability"])
+            verdict = str(document["verdict"] or document["comparability"])
+            verdicts[function] = verdict, "" if verdict in DECIDED else reason_of(document)
         return verdicts
 
 
@@ -129,10 +137,9 @@ class PytestBenchmark:
 
     def __init__(self, place: Path, python: str) -> None:
         self._place, self._python = place / "theirs", python
-        self._place.mkdir()
+        self._place.mkdir(exist_ok=True)
         (self._place / "test_theirs.py").write_text(THEIRS)
         (self._place / "work.py").write_text(WORK)
-        self._files: dict[str, str] = {}
 
     def measure(self, label: str, environment: dict[str, str]) -> None:
         """One session, saved."""
@@ -151,7 +158,7 @@ class PytestBenchmark:
         files = [str(self._place / f"{label}.json") for label in (before, after)]
         done = run([self._python, "-c", code, *files, str(BORNE * 100)], self._place, dict(os.environ))
         fails = json.loads(done.stdout)
-        return {name: "regressed" if fails[f"test_{name}"] else "not called" for name in FUNCTIONS}
+        return {name: ("regressed" if fails[f"test_{name}"] else "not called", "") for name in FUNCTIONS}
 
     def _pytest(self, words: list[str], environment: dict[str, str]) -> None:
         run([self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words], self._place, environment)
@@ -164,12 +171,17 @@ class AirspeedVelocity:
 
     def __init__(self, place: Path, python: str) -> None:
         self._place, self._python = place / "asv", python
-        (self._place / "benchmarks").mkdir(parents=True)
+        begun = (self._place / "asv.conf.json").exists()
+        (self._place / "benchmarks").mkdir(parents=True, exist_ok=True)
         (self._place / "benchmarks" / "__init__.py").write_text("")
         (self._place / "benchmarks" / "speed.py").write_text(ASV.replace("PLACE", repr(str(self._place))))
         (self._place / "work.py").write_text(WORK)
         (self._place / "asv.conf.json").write_text(json.dumps(ASV_CONF))
         self._commits: dict[str, str] = {}
+        if begun:
+            told = self._git("log", "--format=%s %H").splitlines()
+            self._commits = dict(reversed([tuple(line.split(" ")) for line in told]))
+            return
         self._git("init", "--quiet", "--initial-branch=main")
         self._git("add", "--all")
         self._asv(["machine", "--yes"], dict(os.environ))
@@ -189,7 +201,7 @@ class AirspeedVelocity:
         worse = {name for line in said.splitlines() if line.startswith("| +") for name in FUNCTIONS if name in line}
         listed = {name for name in FUNCTIONS if re.search(rf"time_{name}", said)}
         assert listed == set(FUNCTIONS), said
-        return {name: "regressed" if name in worse else "not called" for name in FUNCTIONS}
+        return {name: ("regressed" if name in worse else "not called", "") for name in FUNCTIONS}
 
     def _asv(self, words: list[str], environment: dict[str, str]) -> str:
         own = {**environment, "HOME": str(self._place)}
@@ -201,6 +213,8 @@ class AirspeedVelocity:
 
 
 Tool = Plugin | PytestBenchmark | AirspeedVelocity
+Book = dict[str, Any]
+"""`rounds` that are done, `spent` seconds by tool, and `calls`."""
 
 
 def main() -> int:
@@ -211,22 +225,36 @@ def main() -> int:
     parser.add_argument("--slower", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--keep", type=Path, help="folder that keeps what was measured; it is gone on with")
     options = parser.parse_args()
-    python = str(Path(options.peers).absolute())
-    lot, began = random.Random(), time.monotonic()
-    spent: dict[str, list[float]] = {}
-    calls: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="lynxbench-peers-") as name:
-        tools: list[Tool] = [kind(Path(name), python) for kind in (PytestBenchmark, AirspeedVelocity)]
-        tools.append(Plugin(Path(name)))
-        for number in range(options.pairs + 1):
-            if time.monotonic() - began > 60 * options.minutes:
-                break
-            for tool in lot.sample(tools, len(tools)):
-                _round(tool, number, number < options.slower, spent, calls)
-    document = summary(spent, calls)
-    print(json.dumps({**document, "calls": calls}, indent=1) if options.json else text_of(document))
+    if options.keep is None:
+        with tempfile.TemporaryDirectory(prefix="lynxbench-peers-") as name:
+            book = carry_out(Path(name), options)
+    else:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        book = carry_out(options.keep.absolute(), options)
+    document = summary(book)
+    print(json.dumps({**document, **book}, indent=1) if options.json else text_of(document))
     return 0
+
+
+def carry_out(place: Path, options: argparse.Namespace) -> Book:
+    """Rounds that the folder does not have yet; its book of what each run took and what was called."""
+    file, python = place / "book.json", str(Path(options.peers).absolute())
+    book: Book = json.loads(file.read_text()) if file.exists() else {"rounds": 0, "spent": {}, "calls": []}
+    tools: list[Tool] = [kind(place, python) for kind in (PytestBenchmark, AirspeedVelocity)]
+    tools.append(Plugin(place))
+    lot, began = random.Random(), time.monotonic()
+    for number in range(book["rounds"], options.pairs + 1):
+        if time.monotonic() - began > 60 * options.minutes:
+            break
+        for tool in lot.sample(tools, len(tools)):
+            _round(tool, number, number < options.slower, book["spent"], book["calls"])
+        book["rounds"] = number + 1
+        written = file.with_suffix(".new")  # a round is in the book as a whole or not at all
+        written.write_text(json.dumps(book))
+        written.replace(file)
+    return book
 
 
 def _round(tool: Tool, number: int, planted: bool, spent: dict[str, list[float]], calls: list[dict[str, Any]]) -> None:
@@ -238,17 +266,26 @@ def _round(tool: Tool, number: int, planted: bool, spent: dict[str, list[float]]
         tool.measure(f"slow-{number}", {**plain, "PLANTED": "1"})
         pairs.append(("slower", f"same-{number}", f"slow-{number}"))
     for kind, before, after in pairs:
-        for function, verdict in tool.called(before, after).items():
-            calls.append({"tool": tool.name, "kind": kind, "function": function, "verdict": verdict})
-            print(f"{number} {tool.name} {kind} {function}: {verdict}", file=sys.stderr, flush=True)
+        for function, (verdict, why) in tool.called(before, after).items():
+            calls.append({"tool": tool.name, "kind": kind, "function": function, "verdict": verdict, "why": why})
+            print(f"{number} {tool.name} {kind} {function}: {verdict} {why}", file=sys.stderr, flush=True)
 
 
-def summary(spent: dict[str, list[float]], calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """False alarms and misses of each tool on each function, with the seconds of a run."""
+def reason_of(document: dict[str, Any]) -> str:
+    """Why a comparison decided nothing: the first rule that breaks or doubts, or what is said of the figure."""
+    rules = [rule for rule in document["rules"] if rule["outcome"] != "differs"]
+    if rules:
+        return f"{rules[0]['rule']} {rules[0]['said']}"
+    effects = [each for row in document["per_precision"] for each in row["effects"]]
+    return next((each["why"] for each in effects if each["figure"] == document["figure"]), "")
+
+
+def summary(book: Book) -> dict[str, Any]:
+    """False alarms and misses of each tool on each function, with the seconds of a run; and why nothing was decided."""
     rows = []
-    for tool, seconds in spent.items():
+    for tool, seconds in book["spent"].items():
         for function in FUNCTIONS:
-            mine = [call for call in calls if call["tool"] == tool and call["function"] == function]
+            mine = [call for call in book["calls"] if call["tool"] == tool and call["function"] == function]
             equal, slower = ([c["verdict"] for c in mine if c["kind"] == kind] for kind in ("equal", "slower"))
             rows.append(
                 {
@@ -258,22 +295,24 @@ def summary(spent: dict[str, list[float]], calls: list[dict[str, Any]]) -> dict[
                     "equal": len(equal),
                     "missed": len(slower) - slower.count("regressed"),
                     "slower": len(slower),
-                    "undecided": sum(v in ("inconclusive", "unproven") for v in (*equal, *slower)),
+                    "undecided": dict(Counter(v for v in (*equal, *slower) if v not in DECIDED)),
                     "run_s": statistics.median(seconds),
                 }
             )
-    return {"rows": rows}
+    reasons = Counter(f"{call['verdict']}: {call['why'][:3]}" for call in book["calls"] if call["why"])
+    return {"rows": rows, "reasons": dict(reasons.most_common())}
 
 
 def text_of(document: dict[str, Any]) -> str:
     """For people."""
     head = "tool | function | false alarms | missed 5 % | undecided | a run of both, s\n---|---|---:|---:|---:|---:"
-    lines = [
-        f"{r['tool']} | {r['function']} | {r['false']} of {r['equal']} | {r['missed']} of {r['slower']} | "
-        f"{r['undecided']} | {r['run_s']:.1f}"
-        for r in document["rows"]
-    ]
-    return "\n".join([head, *lines])
+    lines = []
+    for r in document["rows"]:
+        undecided = ", ".join(f"{many} {word}" for word, many in r["undecided"].items()) or "none"
+        counts = f"{r['false']} of {r['equal']} | {r['missed']} of {r['slower']} | {undecided}"
+        lines.append(f"{r['tool']} | {r['function']} | {counts} | {r['run_s']:.1f}")
+    reasons = [f"{many} times {why}" for why, many in document["reasons"].items()]
+    return "\n".join([head, *lines, "", *reasons])
 
 
 def seconds_of(work: Callable[[], None]) -> float:

@@ -177,14 +177,15 @@ class LateBursts:
         self._left = 0
 
     def serve(self, arrivals: Arrivals, first: int, last: int, patience: float) -> tuple[np.ndarray, np.ndarray]:
-        """A run begins after a geometric number of requests."""
+        """A run begins after a geometric number of requests; at rates far above capacity, with every one."""
         arrivals.extend(last)
         late = np.zeros(last - first, dtype=bool)
         place = min(self._left, last - first)
         late[:place] = True
         self._left -= place
+        often = min(1.0, self._often(arrivals._rate))  # a search may begin where the rule is above 1
         while True:
-            place += int(self._rng.geometric(self._often(arrivals._rate))) - 1
+            place += int(self._rng.geometric(often)) - 1
             if place >= last - first:
                 break
             length = int(self._rng.integers(20, 51))

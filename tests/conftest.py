@@ -27,6 +27,25 @@ hypothesis.settings.load_profile("any-machine")
 
 SHARING = ("tests/server/", "tests/unit/ledger/")
 """Rooms whose tests share a server that is started once: they stay in one process."""
+LONG = (
+    "tests/unit/engines/test_torch_attention.py",
+    "tests/e2e/test_experiment.py",
+    "tests/e2e/test_real_servers.py",
+    "tests/e2e/test_fleet_dispatch.py",
+    "tests/e2e/test_fleet.py",
+    "tests/e2e/test_wheel.py",
+    "tests/e2e/test_howto_commands.py",
+    "tests/unit/engines/test_torch_engine.py",
+    "tests/unit/run/test_intervening.py",
+    "tests/unit/test_pytest_plugin.py",
+    "tests/e2e/test_ledger.py",
+    "tests/e2e/test_compare.py",
+    "tests/e2e/test_launched_servers.py",
+    "tests/unit/stats/test_changepoints.py",
+    "tests/unit/stats/test_composition.py",
+    "tests/e2e/test_notebooks.py",
+)
+"""Files that take half a minute and more of a processor: no process is left alone with one of them at the end."""
 
 
 # What collecting brings in stays to the end: the garbage collector need not walk through it again and again.
@@ -34,8 +53,14 @@ gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A room that stays in one process is long: it begins first, so that it does not end long after the others."""
-    items.sort(key=lambda item: not item.nodeid.startswith(SHARING))
+    """What is long begins first, so that it does not end long after the others; a room in one process is longest."""
+    first = {file: place for place, file in enumerate(LONG)}
+    items.sort(
+        key=lambda item: (
+            not item.nodeid.startswith(SHARING),
+            first.get(item.nodeid.partition("::")[0], len(LONG)),
+        )
+    )
 
 
 def pytest_collection_finish() -> None:

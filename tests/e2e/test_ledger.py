@@ -107,7 +107,7 @@ def test_an_interrupted_run_is_abandoned_and_may_still_have_its_result(tmp_path:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not list(folder.glob("results/*/attempts/000-01/iterations.bin")) and time.monotonic() < deadline:
         time.sleep(0.05)
     with team.open() as ledger:

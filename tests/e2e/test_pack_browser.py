@@ -10,6 +10,7 @@ from browsers import Look, launched_browser
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.render_html import render_html
 from packed import example_pack
+from page_checks import PageChecker
 
 PROBE = """() => {
   const root = document.documentElement;
@@ -39,4 +40,6 @@ def test_it_opens_in_silence_and_fits(folder: Path) -> None:
             assert look.asked == [(folder / "pack.html").as_uri()]
             assert (answer["overflow"], answer["requests"]) == (0, 0)
             assert width < 720 or answer["cut"] == []
+            if width == 1280:
+                assert PageChecker().check(look.page) == {}
             look.close()

@@ -12,7 +12,7 @@ import pytest
 from command_line import lynxbench_here
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.truth_process import running_server
-from served import served_contract
+from served import expect_client_kept_up, served_contract
 
 CANARY = "quetzalcoatlus"
 LENGTHS = "  input_tokens: {distribution: fixed, value: 10}\n"
@@ -25,6 +25,8 @@ def run_json(folder: Path, workload: str, url: str, lengths: bool = False, expec
         text = text.replace(LENGTHS, "").replace(OUTPUT, "")
     (folder / "served.yaml").write_text(text.replace("engine:\n", f"{workload}engine:\n", 1), encoding="utf-8")
     done = lynxbench_here("run", "served.yaml", "--json", cwd=folder)
+    if done.code in (0, 1):
+        expect_client_kept_up(json.loads(done.out))
     assert done.code == expected, done.err
     return json.loads(done.out)
 

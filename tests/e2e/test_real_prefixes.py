@@ -10,7 +10,7 @@ import pytest
 from command_line import lynxbench
 from real_servers import llamacpp_server
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 CONTRACT = """\
 lynxbench: 1

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser
 from browsers import Look, launched_browser
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.render_html import render_html
+from page_checks import PageChecker
 from report_cases import SHAPES
 
 PROBE = """() => {
@@ -113,6 +114,12 @@ def test_it_fits_without_scrolling_sideways(look: Open, shape: str, width: int) 
     if shape != "hostile":  # a unit of forty letters may leave a plot's edge; the page still does not scroll
         assert answer["outside"] == []
     assert seen.said == []
+
+
+def test_it_is_readable_for_those_who_do_not_see_it(look: Open) -> None:
+    checker = PageChecker()
+    wrong = {shape: checker.check(look(page_of(shape)).page) for shape in ("software-bound", "served", "hostile")}
+    assert {shape: found for shape, found in wrong.items() if found} == {}
 
 
 def test_light_and_dark_are_two_pictures(look: Open) -> None:

@@ -91,7 +91,7 @@ def _started(folder: Path, enough: int = 20) -> tuple[subprocess.Popen[str], Pat
     run = subprocess.Popen(
         [sys.executable, "-m", "lynxbench", "run", "spin.yaml"], cwd=folder, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         attempts = sorted(folder.glob("results/*/attempts/001-*"))
         if attempts and count_journal(attempts[0]) > enough:
@@ -197,7 +197,6 @@ owners: {runtime: the kernel people, accelerator: the metal people}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path) -> None:
     (tmp_path / "smol.yaml").write_text(SMOL)
     done = lynxbench("run", "smol.yaml", cwd=tmp_path, timeout_s=500)

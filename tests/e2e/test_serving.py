@@ -236,11 +236,17 @@ def test_a_server_whose_slots_are_full_is_named_and_computed_again_from_its_seri
     assert "the batch is full at 3 requests" in said["sentence"]
     assert "--max-num-seqs" in said["next_step"]
     assert said["weak"], "the limit itself was not seen, and nothing was known of a device"
-    assert 1.0 <= said["gain_if_removed"]["low"] <= 4.0 <= said["gain_if_removed"]["high"] * 1.1
     folder = next((tmp_path / "results").iterdir())
     assert any(file["path"] == "server.csv" for file in json.loads((folder / "manifest.json").read_text())["files"])
     series = folder / "server.csv"
     kept = series.read_bytes()
+    rows = [line.split(",") for line in kept.decode().splitlines() if line[0].isdigit()]
+    open_requests = [int(running) + int(waiting) for _, _, running, waiting, *_ in rows if running == "3"]
+    assert open_requests
+    # twelve clients for three slots, unless the machine stood still and a reading met fewer of them
+    truth = 4.0 if set(open_requests) == {12} else min(open_requests) / 3
+    assert 1.0 <= said["gain_if_removed"]["low"] <= 4.0
+    assert truth <= said["gain_if_removed"]["high"] * 1.1
     verified = lynxbench_here("verify", str(folder), cwd=tmp_path)
     assert verified.code == 0, verified.out + verified.err
     series.write_bytes(kept.replace(b",3,9,", b",12,0,"))
@@ -272,7 +278,7 @@ def test_a_replayed_trace_and_an_interrupted_run_that_goes_on(tmp_path):
         (tmp_path / "served.yaml").write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "lynxbench", "run", "served.yaml", "--json"]
         with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while not list(tmp_path.glob("results/*/attempts/000-01/report.json")) and time.monotonic() < deadline:
                 time.sleep(0.1)
             run.send_signal(signal.SIGINT)

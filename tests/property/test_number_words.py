@@ -87,6 +87,11 @@ def test_an_interval_is_ordered_and_never_says_nothing(estimate: float, below: f
 def test_a_figure_without_a_magnitude_is_unresolved() -> None:
     """Found in a verdict: `0.6 [0.0, 834 035.4] tokens/s`."""
     text = words.figure_text(Figure(low=4e-07, estimate=0.6, high=834035.4, unit="tokens/s"))
+    assert unwrapped(text) == "unresolved [0, no bound] tokens/s"
+
+
+def test_an_unresolved_figure_keeps_a_bound_that_can_be_used() -> None:
+    text = words.figure_text(Figure(low=4e-07, estimate=1000.0, high=834035.4, unit="tokens/s"))
     assert unwrapped(text) == "unresolved [0, 830000] tokens/s"
 
 

@@ -1,161 +1,42 @@
-"""Every page in a real browser: light and dark, phone and desk; nothing on the console, nothing from elsewhere, and
-readable for those who do not see it. A browser is needed; its absence is a failure, not a skip."""
+"""What people do on the shared page, in a real browser: by keyboard, by file, by form, and while a run goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from browsers import Look, launched_browser
+from browsers import launched_browser
 from compared import make_contract
 from hosted import PASSWORD, World
 from lynxbench.record.agreeing import render_signed, seal_agreement
+from page_checks import audit
+from visits import Visit
 
-LOOKS = [("desk", 1280, "light"), ("desk", 1280, "dark"), ("phone", 390, "light"), ("phone", 390, "dark")]
-
-AUDIT = (Path(__file__).parent / "page_audit.js").read_text()
-AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-RUN_AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
-  .filter((one) => ["serious", "critical"].includes(one.impact))
-  .flatMap((one) => one.nodes.slice(0, 2).map((node) => `axe ${one.id}: ${node.target.join(" ")}`.slice(0, 160)))"""
-
-AXE_LOOKS = {("desk", "light"), ("phone", "dark")}
-"""Both schemes and both widths, not all four pairs: axe-core is the dearer half."""
+CONTROLS = """() => {
+  const all = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
+  const shown = [...document.querySelectorAll(all)].filter((one) => one.checkVisibility() && !one.disabled);
+  for (const one of shown) one.dataset.control = "";
+  return shown.length;
+}"""
+"""Marks every control that is shown; how many there are."""
+MISSED = """() => [...document.querySelectorAll("[data-control]:not([data-reached])")]
+  .map((one) => one.outerHTML.slice(0, 90))"""
+SHOWS_FOCUS = """() => {
+  const one = document.activeElement, box = one.getBoundingClientRect(), style = getComputedStyle(one);
+  if (one === document.body) return true;  // past the last one: the browser's own controls
+  const inside = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  return inside && (style.outlineStyle !== "none" || one.type === "date");
+}"""
+"""Whether what has the focus can be seen, and is marked; a date's own parts mark themselves."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with launched_browser() as made:
         yield made
-
-
-class Visit(Look):
-    """A browser's window onto the server."""
-
-    def __init__(self, browser: Browser, world: World, width: int, scheme: str, name: str | None) -> None:
-        super().__init__(browser, width, 900, scheme, accept_downloads=True)
-        self.base = f"http://127.0.0.1:{world.port}"
-        if name is not None:
-            self.page.goto(f"{self.base}/signin")
-            self.page.get_by_label("Name").fill(name)
-            self.page.get_by_label("Password").fill(PASSWORD)
-            self.page.get_by_role("button", name="Sign in").click()
-            self.page.wait_for_url(f"{self.base}/")
-            world.calm()
-
-    @property
-    def elsewhere(self) -> list[str]:
-        """What was asked of anybody else."""
-        return [url for url in self.asked if not url.startswith((self.base, "data:", "blob:"))]
-
-    def problems(self, *, axe: bool = False) -> list[str]:
-        """By our own audit, and what axe-core calls serious or critical."""
-        found: list[str] = self.page.evaluate(AUDIT)
-        if axe:
-            self.page.evaluate(AXE)
-            found += self.page.evaluate(RUN_AXE)
-        return found
-
-
-def signed_contract(world: World) -> str:
-    """A contract that one of two teams has signed, and that amends one which nobody knows."""
-    contract = make_contract(name="signed", teams=["infrastructure", "ml-platform"], amends="ab" * 32)
-    entries = render_signed(seal_agreement(contract, world.team.key)).decode().splitlines()
-    assert world.caller("submitter").json("POST", "/api/v1/agreements", {"entries": entries}).status == 200
-    return contract.contract_id
-
-
-def every_page(world: World) -> dict[str, str]:
-    a, b = world.results[0].result_id, world.results[-1].result_id
-    pack = next(
-        seq
-        for seq in range(world.server.ledger.log.head().size)
-        if world.server.ledger.log.read(seq).entry.body.kind.value == "decision"
-    )
-    return {
-        "overview": "/",
-        "contracts": "/contracts",
-        "contract": f"/contracts/{world.results[0].contract_id}?signs=true",
-        "results": "/results",
-        "result": f"/results/{world.drawn[0]}",
-        "served result": f"/results/{world.drawn[1]}",
-        "hostile result": f"/results/{world.drawn[2]}",
-        "result without samples": f"/results/{a}",
-        "compare": f"/compare?a={a}&b={b}",
-        "compare form": "/compare",
-        "executors": "/executors",
-        "executor": f"/executors/{world.results[0].executor_id}",
-        "executor diff": f"/executors/diff?a={a}&b={b}",
-        "comparison of several": f"/compare?r={a}&r={b}&r={world.drawn[0]}",
-        "search": "/search?q=torch",
-        "empty search": "/search?q=zzzz",
-        "experiments": "/experiments",
-        "experiment": f"/experiments/{world.analyses['experiment']}",
-        "served experiment": f"/experiments/{world.analyses['served experiment']}",
-        "hostile experiment": f"/experiments/{world.analyses['hostile experiment']}",
-        "tuning": f"/experiments/{world.analyses['tuning']}",
-        "fleet runs": "/fleet",
-        "fleet": f"/fleet/{world.analyses['fleet']}",
-        "contest": f"/results/{a}/contest",
-        "agree": "/agree",
-        "agreement": f"/contracts/{signed_contract(world)}",
-        "decisions": "/decisions",
-        "decision": f"/decisions/{pack}",
-        "ledger": "/ledger",
-        "entry": "/ledger/1",
-        "claims": "/claims",
-        "runs": "/runs",
-        "account": "/account",
-        "admin": "/admin",
-        "audit": "/admin/audit",
-    }
-
-
-def test_the_audit_sees_what_is_wrong(browser: Browser, world: World) -> None:
-    visit = Visit(browser, world, 390, "light", None)
-    try:
-        visit.page.set_content(
-            "<html><body><img src='data:,'><button></button><p style='color:#ccc'>pale</p></body></html>"
-        )
-        found = " ".join(visit.problems(axe=True))
-        for wrong in (
-            "axe image-alt",
-            "axe button-name",
-            "axe html-has-lang",
-            "contrast 1.6",
-            "no name",
-            "no language",
-        ):
-            assert wrong in found
-    finally:
-        visit.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "width", "scheme"), LOOKS)
-def test_every_page(browser: Browser, world: World, form: str, width: int, scheme: str) -> None:
-    visit = Visit(browser, world, width, scheme, "administrator")
-    wrong = {}
-    try:
-        for name, address in every_page(world).items():
-            answer = visit.page.goto(visit.base + address)
-            assert answer is not None
-            axe = (form, scheme) in AXE_LOOKS
-            problems = visit.problems(axe=axe) if answer.status == 200 else [f"status {answer.status}"]
-            if problems:
-                wrong[name] = problems[:6]
-        assert wrong == {}
-        assert [line for line in visit.said if not line.startswith("verbose")] == []
-        assert visit.elsewhere == []
-        assert visit.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
-            "rgb(246, 247, 249)" if scheme == "light" else "rgb(15, 20, 26)"
-        )
-    finally:
-        visit.close()
 
 
 def test_the_keyboard_reaches_everything_in_order(browser: Browser, world: World) -> None:
@@ -178,6 +59,69 @@ def test_the_keyboard_reaches_everything_in_order(browser: Browser, world: World
         assert seen[:4] == ["contract", "executor", "precision", "valid"]
     finally:
         visit.close()
+
+
+def test_a_whole_visit_without_a_pointer(browser: Browser, world: World) -> None:
+    visit = Visit(browser, world)
+    page = visit.page
+    try:
+        page.goto(f"{visit.base}/signin?next=%2Fcontracts")
+        tab_to(page, "[name=name]")
+        page.keyboard.type("reader")
+        page.keyboard.press("Tab")
+        page.keyboard.type(PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{visit.base}/contracts")
+        tab_to(page, "nav.around a[href='/results']")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{visit.base}/results")
+        ticked = []
+        for _ in range(2):
+            tab_to(page, "input.pick")
+            page.keyboard.press("Space")
+            ticked.append(page.evaluate("document.activeElement.value"))
+        expect(page.locator("[data-count]")).to_have_text("2 selected")
+        tab_to(page, "#compare-selected button")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{visit.base}/compare?**")
+        assert all(name in page.url for name in ticked)
+        assert page.locator("#verdict").count() == 1
+        tab_to(page, ".who form button")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{visit.base}/signin")
+        assert visit.said == []
+    finally:
+        visit.close()
+        world.calm()
+
+
+def test_every_control_is_reached_by_keyboard_and_shows_it(browser: Browser, world: World) -> None:
+    visit = Visit(browser, world, name="administrator")
+    page = visit.page
+    addresses = (f"/contracts/{world.results[0].contract_id}", "/compare", "/claims", "/account", "/views/new")
+    try:
+        for address in addresses:
+            visit.open(address)
+            wanted = page.evaluate(CONTROLS)
+            assert wanted > 15
+            for _ in range(wanted + 3):  # a date's or a plot's own parts may take a step more
+                page.keyboard.press("Tab")
+                assert page.evaluate(SHOWS_FOCUS), (address, page.evaluate("document.activeElement.outerHTML"))
+                page.evaluate("document.activeElement.dataset.reached = ''")
+            missed = page.evaluate(MISSED)
+            assert missed == [], address
+    finally:
+        visit.close()
+
+
+def tab_to(page: Page, wanted: str, most: int = 400) -> None:
+    """Go on by the tabulator alone until a control of this kind has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("(wanted) => document.activeElement.matches(wanted)", wanted):
+            assert page.evaluate(SHOWS_FOCUS), wanted
+            return
+    pytest.fail(f"{wanted}: not reached")
 
 
 def test_plots_and_their_data_can_be_taken_away(browser: Browser, world: World, tmp_path: Path) -> None:
@@ -241,7 +185,7 @@ def test_a_claim_is_linted_and_kept_through_the_form(browser: Browser, world: Wo
         visit.page.get_by_role("button", name="Lint and keep").click()
         visit.page.wait_for_url(f"{visit.base}/claims/*")
         assert visit.page.get_by_text("3.1x faster").count() >= 1
-        assert visit.problems() == []
+        assert audit(visit.page) == []
     finally:
         visit.close()
 
@@ -258,6 +202,6 @@ def test_a_signature_is_handed_in_by_file(browser: Browser, world: World, tmp_pa
         visit.page.get_by_role("button", name="Hand it in").click()
         visit.page.wait_for_url(f"{visit.base}/contracts/{contract.contract_id}**")
         assert visit.page.get_by_text("not agreed (1 of 2; missing: infrastructure)").count() == 1
-        assert visit.problems() == []
+        assert audit(visit.page) == []
     finally:
         visit.close()

@@ -21,7 +21,6 @@ from lynxbench.server.intake_worker import LOW_PRIORITY
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.settings import MOST_BUNDLE_BYTES, WorkerBounds
 
-pytestmark = pytest.mark.timeout(300)
 SUBMITTER = Principal("agent", TEAM, frozenset({AccessScope.SUBMIT}), "token")
 
 

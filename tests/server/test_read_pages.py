@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hosted import World, hosted, make_world
 from lynxbench.server.app import make_app
-from lynxbench.server.read_pages import MOST_PAGES, ReadPages, _scope_of
+from lynxbench.server.read_pages import HERE, MOST_PAGES, ReadPages, _scope_of
 from lynxbench.server.rights import INSIDE
 
 
@@ -30,7 +30,7 @@ def test_what_was_read_before_a_restart_is_made_before_anybody_asks(tmp_path: Pa
         cache._cached.clear()
         counted = requests.collect()[0].samples
         app = make_app(world.server, looking=False)
-        assert asyncio.run(again.make_all(app)) == len(addresses)
+        assert asyncio.run(again.make_all(app, seconds=600.0)) == len(addresses)
         made = {name for name in cache._cached if isinstance(name, tuple) and name[0] == "page"}
         assert len(made) == len(addresses)
         assert requests.collect()[0].samples == counted, "nobody asked"
@@ -52,7 +52,7 @@ def test_only_reading_is_open_from_inside_and_nobody_outside_is(world: World) ->
         return {"type": "http.request", "body": b"", "more_body": False}
 
     for path in ("/results", "/admin", "/api/v1/uploads/any"):
-        asyncio.run(app(_scope_of(path), receive, send))
+        asyncio.run(app(_scope_of(path, HERE), receive, send))
     assert answers[0] == 200
     assert answers[1:] == [303, 401]
     headers = {INSIDE: "true", f"x-{INSIDE}": "true"}

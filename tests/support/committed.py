@@ -16,12 +16,14 @@ from lynxbench.experiment.code_places import CodePlace
 from lynxbench.experiment.pairing import PairedRun, draw_order
 from lynxbench.experiment.visiting import Setting, Visits
 from lynxbench.model.evidence_gate import FOREIGN_LOAD
-from lynxbench.model.result import Validity, ValidityVerdict
+from lynxbench.model.result import Result, Validity, ValidityVerdict
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.run.run_outcome import Finished, LineProgress
 from lynxbench.watch.commit_pairs import CommitPairs
 
 SPEED = "speed.txt"
-"""Calls a second of a commit; or `broken`, or a speed with `doubtful` after it, or with a noise of its own."""
+"""Calls a second of a commit; or `broken`, or a speed with a word after it: `doubtful`, `loaded`, `unsteady` (not
+steady), `short` (not shown to be), or with a noise of its own."""
 CONTRACT = """\
 lynxbench: 1
 name: score
@@ -42,6 +44,7 @@ policy: {regression: 3 %}
 """
 JOBS = "def score():\n    return 1\n"
 NOISE = 0.005
+UNSTEADY = {"unsteady": SteadyVerdict.NOT_STEADY, "short": SteadyVerdict.INCONCLUSIVE}
 _IDENTITY = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
@@ -118,8 +121,22 @@ class PlantedMeasuring:
             result = make_result(
                 contract=setting.contract, executor=executor, run_means=tuple(map(float, means)), validity=validity
             )
+            for word, verdict in UNSTEADY.items():
+                if word in words:
+                    result = _not_steady(result, verdict, validity)
             finished.append(Finished(result, Path("nowhere"), (), None))
         return PairedRun(finished[0], finished[1], draw_order(pairs, self.rng))
+
+
+def _not_steady(result: Result, verdict: SteadyVerdict, also: Validity | None) -> Result:
+    (figures,) = result.per_precision
+    assert figures.steady is not None
+    steady = figures.steady.model_copy(update={"verdict": verdict, "reason": "excursion"})
+    validity = Validity(
+        verdict=ValidityVerdict.DOUBTFUL, reasons=(f"{verdict} (excursion)", *(also.reasons if also else ()))
+    )
+    moved = figures.model_copy(update={"steady": steady, "validity": validity})
+    return result.model_copy(update={"per_precision": (moved,)}).sealed()
 
 
 def imported_here(target: str) -> dict[str, Path]:

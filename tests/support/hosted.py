@@ -379,7 +379,7 @@ def hosted(world: World, *, looking: bool = False) -> Iterator[World]:
     runner = uvicorn.Server(config)
     thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not runner.started and time.monotonic() < until:
         time.sleep(0.01)
     assert runner.started, "the server did not start"

@@ -24,6 +24,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 START_LIMIT_S = 180.0
+VLLM, VLLM_LIMIT_S = "vllm_cpu", 900.0
+"""It comes up in 35 s on an idle machine, and in minutes on a busy one."""
 PORTS = range(10_240, 32_768)
 """Below those that the kernel hands out: a port that was free is still free when the server comes to it."""
 
@@ -37,10 +39,11 @@ class RealServer:
     log: TextIO
     """What it wrote on standard error."""
     metrics_url: str = ""
+    grpc_url: str = ""
 
     def get(self, path: str) -> bytes:
         """What a plain GET returns."""
-        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=120) as answer:
             content: bytes = answer.read()
         return content
 
@@ -85,15 +88,30 @@ def llamacpp_server(slots: int = 4) -> Iterator[RealServer]:
 
 @contextmanager
 def triton_server() -> Iterator[RealServer]:
-    """Triton with the model `double`."""
-    http, metrics = _free_port(), _free_port()
-    with _started("triton", str(http), str(metrics)) as server:
+    """Triton with the models `double` and `count`."""
+    http, metrics, grpc = _free_port(), _free_port(), _free_port()
+    with _started("triton", str(http), str(metrics), str(grpc)) as server:
         server.await_ready("/v2/models/double/ready")
-        yield replace(server, metrics_url=f"http://127.0.0.1:{metrics}/metrics")
+        server.await_ready("/v2/models/count/ready")
+        here = "http://127.0.0.1:"
+        yield replace(server, metrics_url=f"{here}{metrics}/metrics", grpc_url=f"{here}{grpc}")
 
 
 @contextmanager
-def _started(name: str, *arguments: str) -> Iterator[RealServer]:
+def vllm_server(folder: Path) -> Iterator[RealServer]:
+    """vLLM on a CPU with a Llama of random weights and its profiler, in a folder; skips where it is not installed."""
+    if not (ROOT / ".servers" / VLLM / "bin" / "python").exists():
+        pytest.skip(f".servers/{VLLM} is not there: an environment with vllm-cpu (2 GB, not part of `make servers`)")
+    from tiny_llama import write_tiny_llama
+
+    model, traces = write_tiny_llama(folder / "model"), folder / "traces"
+    traces.mkdir()
+    with _started(VLLM, str(model), str(traces), str(_free_port()), within_s=VLLM_LIMIT_S) as server:
+        yield server
+
+
+@contextmanager
+def _started(name: str, *arguments: str, within_s: float = START_LIMIT_S) -> Iterator[RealServer]:
     python = ROOT / ".servers" / name / "bin" / "python"
     if not python.exists():
         pytest.fail(f"the {name} server is not installed; `make servers` does that", pytrace=False)
@@ -111,7 +129,7 @@ def _started(name: str, *arguments: str) -> Iterator[RealServer]:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        overdue = threading.Timer(START_LIMIT_S, process.kill)
+        overdue = threading.Timer(within_s, process.kill)
         overdue.start()
         try:
             url = next((line.strip() for line in process.stdout if line.startswith("http://")), "")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 SERVED_CONTRACT = """\
 lynxbench: 1
 name: served
@@ -34,6 +38,14 @@ protocol:
 
 WIDE_BOUNDS = "{mean_lateness: 200 ms, p99_lateness: 1 s, p99_lag: 1 s, busy: 100 %, coalesced: 100 %}"
 STRICT_BOUNDS = "{mean_lateness: 1 ms, p99_lateness: 10 ms, p99_lag: 10 ms, busy: 90 %, coalesced: 1 %}"
+
+
+def expect_client_kept_up(result: dict[str, Any]) -> None:
+    """Where the machine stands still the client is the limit: it says so, the run is void, and no more can be shown."""
+    load = result["per_precision"][0]["load"]
+    if load["instrument"]["verdict"] != "good":
+        assert result["validity"]["verdict"] == "void"
+        pytest.skip(f"this machine is too unsteady for a client on it: {load['instrument']['reasons']}")
 
 
 def served_contract(

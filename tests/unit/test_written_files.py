@@ -211,10 +211,10 @@ def _broken(kind: str, mistake: Mistake) -> str:
 
 
 def _refusal(kind: str, text: str) -> BadFile:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(BadFile) as caught:
         PARSERS[kind](text, "f.yaml")
-    assert time.perf_counter() - started < LONGEST_WAIT_S
+    assert time.process_time() - started < LONGEST_WAIT_S
     error = caught.value
     where = f"f.yaml:{error.line}:" + (f" {error.key}:" if error.key else "")
     assert str(error) == f"{where} {error.problem}"

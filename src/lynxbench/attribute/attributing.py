@@ -17,8 +17,9 @@ from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
 from lynxbench.attribute.judge.server_figures import DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.server_verdict import judge_server
 from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
+from lynxbench.attribute.judge.step_figures import StepFigures, measure_steps
 from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
-from lynxbench.attribute.judge.verdict import StepFigures, judge_steps, measure_steps
+from lynxbench.attribute.judge.verdict import judge_steps
 from lynxbench.attribute.read.launch_arguments import parse_arguments
 from lynxbench.attribute.read.operands import DTYPE_PRECISION
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
@@ -105,6 +106,11 @@ def attribute_trace(
     if isinstance(source, RequestTrace):
         return _attribute_traced(source, owner)[0]
     return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work, rules)[0]
+
+
+def attribute_source(path: Path, trace: Trace, ceilings: Ceilings, *, owner: Owner, rules: int = RULES) -> Attribution:
+    """The same for a trace that was read already, of steps whose length without a profiler is not known."""
+    return _attribute(path, trace, ceilings, None, owner, None, rules)[0]
 
 
 def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:

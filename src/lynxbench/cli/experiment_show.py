@@ -1,5 +1,8 @@
-"""`lynxbench experiment show`: what an experiment says, as far as it came."""
+"""`lynxbench experiment show`: what an experiment or a tuning says, as far as it came."""
 
+import json
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -7,22 +10,52 @@ import typer
 from lynxbench.cli.answers import answer, places_text
 from lynxbench.cli.options import AS_JSON
 from lynxbench.cli.showing import terminal_text
+from lynxbench.evidence.documents import MAX_RESULT_BYTES
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.experiment.experiment_outcome import read_experiment
+from lynxbench.experiment.tuning_folder import TUNING_FILE
+from lynxbench.experiment.tuning_outcome import read_tuning
 from lynxbench.model.analyses import analysis_id
 from lynxbench.model.experiment import ExperimentDocument
+from lynxbench.model.tuning import TuningDocument
+from lynxbench.plain_files import read_plain
 from lynxbench.report.documents.experiment_document import compose_experiment
+from lynxbench.report.documents.tuning_document import compose_tuning
 from lynxbench.report.render_html import render_html
 
 
 def show(
-    experiment: Path = typer.Argument(help="The folder of an experiment, or its analysis.json."),
+    experiment: Path = typer.Argument(help="The folder of an experiment or a tuning, or its document."),
     html: Path | None = typer.Option(None, "--html", help="Also write the page to this file."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show what an experiment found; an unfinished one as far as it came."""
+    """Show what an experiment or a tuning found; an unfinished one as far as it came."""
     folder = experiment if experiment.is_dir() else experiment.parent
-    show_experiment(read_experiment(experiment), folder, as_json, html)
+    if _is_tuning(experiment):
+        tuning = read_tuning(experiment)
+        if html is not None:
+            write_text(html, render_html(compose_tuning(tuning)))
+        show_tuning(tuning, as_json, {"report": str(html) if html is not None else ""})
+    else:
+        show_experiment(read_experiment(experiment), folder, as_json, html)
+
+
+def _is_tuning(path: Path) -> bool:
+    if path.is_dir():
+        return (path / TUNING_FILE).is_file()
+    with suppress(OSError, ValueError):
+        document = json.loads(read_plain(path, MAX_RESULT_BYTES))
+        return isinstance(document, dict) and "tuning_id" in document
+    return False  # whoever reads it says what is wrong
+
+
+def show_tuning(document: TuningDocument, as_json: bool, places: Mapping[str, str]) -> None:
+    """Print it, and where its page and evidence are."""
+    answer(
+        as_json,
+        lambda: {"analysis_id": analysis_id(document), **document.model_dump(mode="json")},
+        lambda: terminal_text(compose_tuning(document)) + places_text(places),
+    )
 
 
 def show_experiment(

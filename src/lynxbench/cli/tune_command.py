@@ -5,10 +5,9 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.analysis_records import AnalysisRecords
-from lynxbench.cli.answers import answer, places_text
 from lynxbench.cli.experiment_progress import VisitProgress
+from lynxbench.cli.experiment_show import show_tuning
 from lynxbench.cli.options import AS_JSON, DECLARE, LEDGER
-from lynxbench.cli.showing import terminal_text
 from lynxbench.contract.loader import read_contract
 from lynxbench.contract.writer import Marked, render_contract
 from lynxbench.errors import ExitCode
@@ -16,7 +15,6 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.experiment.searching import Method
 from lynxbench.experiment.tuning_run import run_tuning
-from lynxbench.model.analyses import analysis_id
 from lynxbench.model.tuning import TuningVerdict
 from lynxbench.report.documents.tuning_document import compose_tuning
 from lynxbench.report.render_html import render_html
@@ -26,7 +24,9 @@ def tune(
     contract: str = typer.Argument(help="A contract in division bounded or open, with knobs and a budget."),
     out: Path = typer.Option(Path("tunings"), help="Folder that receives one folder a tuning."),
     search: Method = typer.Option(Method.MODEL, help="How settings are chosen; tpe is Optuna's."),
-    confirmations: int = typer.Option(5, min=2, max=100, help="Pairs of fresh processes on unseen seeds at the end."),
+    confirmations: int = typer.Option(
+        5, min=2, max=100, help="Pairs of fresh processes, unseen seeds; a verdict needs 5."
+    ),
     seed: int = typer.Option(20260101, min=0, max=2**31 - 1, help="Of the search and of the confirmation's seeds."),
     resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished tuning of this contract."),
     declare: Path | None = DECLARE,
@@ -35,7 +35,7 @@ def tune(
 ) -> None:
     """Turn the contract's knobs within its budget; report what fresh processes and unseen seeds confirm.
 
-    Exit code 1 when no gain over the baseline is confirmed.
+    Exit code 1 when no gain over the baseline is proven: by five pairs or more, of processes that are sound evidence.
     """
     records = AnalysisRecords(ledger)
     finished = run_tuning(
@@ -55,10 +55,6 @@ def tune(
     if finished.contract is not None:
         places["tuned"] = str(folder / "tuned.yaml")
         write_text(folder / "tuned.yaml", render_contract(finished.contract, Marked()))
-    answer(
-        as_json,
-        lambda: {"analysis_id": analysis_id(document), **document.model_dump(mode="json")},
-        lambda: terminal_text(compose_tuning(document)) + places_text(places),
-    )
+    show_tuning(document, as_json, places)
     if document.verdict is not TuningVerdict.IMPROVED:
         raise typer.Exit(ExitCode.VERDICT_NO)

@@ -26,6 +26,8 @@ BY_DECLARED = "run means, with a session noise of {:.2%} that the contract assum
 BY_ONE_SITTING = "; one sitting: how much sittings differ is not in it"
 IN_PAIRS = "both measured in one sitting (lynxbench compare --run) would tell more than restarts do"
 BY_BOUNDS = "bounds of the pooled percentiles; the spread between processes is not in them"
+WITHOUT_SAMPLES = "give both results with their samples: a verdict needs each process"
+TOO_FEW_CALLS = "a process has too few iterations for a percentile of its own; a longer min_duration gives them"
 MOST_RESTARTS = 200
 """More than this is not advice but a sign that the change is the budget, or that the noise has to go first."""
 
@@ -153,7 +155,9 @@ def _latency(
         verdict, why = _judged(ratio, budget, min(map(len, runs)), higher_is_better=False, apart=apart)
     else:
         ratio, basis = _of_bounds(left, right), BY_BOUNDS
-        verdict, why = EffectVerdict.INCONCLUSIVE, "give both results with their samples: a verdict needs each process"
+        verdict, why = EffectVerdict.INCONCLUSIVE, WITHOUT_SAMPLES
+        if all(precision in side.latency_runs for side in pair.sides):
+            why = TOO_FEW_CALLS
     return Effect(
         figure=figure_name(metric, percentile),
         unit="ms",

@@ -162,14 +162,17 @@ def _steadiness(label: str, figures: PrecisionResult, *, alike: bool) -> Iterato
     moved = ""
     if drift.known:
         moved = f" (drift {drift.estimate:+.1%} [{drift.low:+.1%}, {drift.high:+.1%}] over the counted window)"
+    longer = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit)"
+    if loaded := next((reason for reason in figures.validity.reasons if reason.startswith(_LOADED)), ""):
+        # the likely mover comes first: a longer run under the same load would move as well
+        moved, longer = f"{moved} under {loaded}", f"measure {label} again without the other load, or {longer}"
     if alike:
         yield differs("R09", f"{label}: {steady.verdict}: {steady.reason}{moved}; both were disturbed, pair by pair")
     elif steady.verdict is SteadyVerdict.NOT_STEADY:
-        remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit), or remove what moves it"
+        remedy = longer if loaded else f"{longer}, or remove what moves it"
         yield breaks("R09", f"{label} never reached steady state: {steady.reason}{moved}", remedy)
     else:
-        remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit)"
-        yield doubts("R09", f"{label}: steady state could not be shown: {steady.reason}{moved}", remedy)
+        yield doubts("R09", f"{label}: steady state could not be shown: {steady.reason}{moved}", longer)
 
 
 def _restarts(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:

@@ -14,8 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from lynxbench.engines import kserve, openai
+from lynxbench.engines import kserve, kserve_grpc, openai
 from lynxbench.engines.asking import TokenCalibration, ask, calibrate
+from lynxbench.engines.grpc_asking import ask_inference
 from lynxbench.engines.languages import language_of
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import Language, PlainRotation, Script
@@ -140,7 +141,11 @@ def ask_first(contract: Contract) -> TokenCalibration | None:
     if isinstance(engine, OpenAiEngine) and isinstance(model, ServedModel):
         return calibrate(engine, service_of(contract, engine, model))
     if isinstance(engine, KserveEngine):
-        ask(engine, build_exchange(contract, run=0).script.first(0))
+        prepared = build_exchange(contract, run=0).script.first(0)
+        if engine.protocol == "grpc":
+            ask_inference(engine, prepared)
+        else:
+            ask(engine, prepared)
     return None
 
 
@@ -330,6 +335,7 @@ class _Writer:
 def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Exchange:
     names = {word: name for name, word in kserve.DATATYPES.items()}
     words = read_prompts().split()
+    over_grpc = engine.protocol == "grpc"
     requests = []
     for index in range(engine.prompts):
         random = np.random.default_rng((contract.workload.seed, index))
@@ -345,11 +351,12 @@ def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Ex
             else:
                 values = random.integers(int(spec.low), int(spec.high), spec.shape, endpoint=True).astype(kind)
             tensors.append(kserve.NamedTensor(spec.name, values))
-        requests.append(kserve.build_request(engine, model.name, tensors))
+        build = kserve_grpc.build_call if over_grpc else kserve.build_request
+        requests.append(build(engine, model.name, tensors))
     repeated = engine.cache == "allowed"
     return Exchange(
         script=PlainRotation(tuple(requests[:1] if repeated else requests)),
-        language=kserve.KserveLanguage(),
+        language=kserve_grpc.language_of_engine(engine) if over_grpc else kserve.KserveLanguage(),
         unit="request",
         distinct_prompts=1 if repeated else engine.prompts,
     )

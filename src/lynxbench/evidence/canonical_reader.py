@@ -5,14 +5,15 @@ What cannot be written in two ways cannot be changed without its hash and signat
 
 import base64
 import binascii
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import rfc8785
 from pydantic import ValidationError
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.model.canonical import EXACT_INTEGER, JsonValue, strict_canonical_bytes
+from lynxbench.model.canonical import EXACT_INTEGER, JsonValue, NotQuick, strict_canonical_bytes
 from lynxbench.model.document import Document, first_problem
+from lynxbench.model.spelled_json import SpelledJson, parse_spelled
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
 SignedDocument = TypeVar("SignedDocument", bound=Document)
@@ -22,6 +23,9 @@ def parse_canonical(data: bytes, what: str, most_bytes: int) -> JsonValue:
     """The value of canonical JSON bytes; EvidenceInvalid in one line for anything else."""
     if len(data) > most_bytes:
         raise EvidenceInvalid(f"{what}: {len(data)} bytes, more than the {most_bytes} allowed")
+    quick = _spelled_canonically(data)
+    if quick is not None and not quick.spelled:
+        return cast("JsonValue", quick.value)
     try:
         value = as_written(parse_strict_json(data.decode("utf-8")))
     except UnicodeDecodeError as error:
@@ -37,7 +41,8 @@ def parse_document(
     data: bytes, what: str, most_bytes: int, form: type[SignedDocument], whole: str = "document"
 ) -> SignedDocument:
     """A document of that form from canonical bytes; EvidenceInvalid in one line for anything else."""
-    parse_canonical(data, what, most_bytes)
+    if len(data) > most_bytes or _spelled_canonically(data) is None:
+        parse_canonical(data, what, most_bytes)
     try:
         return form.model_validate_json(data)
     except ValidationError as error:
@@ -66,6 +71,15 @@ def as_written(value: JsonValue) -> JsonValue:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT_INTEGER:
         return float(value)
     return value
+
+
+def _spelled_canonically(data: bytes) -> SpelledJson | None:
+    """What was read, where it gives these very bytes again in the one form there is; None: look closely."""
+    try:
+        quick = parse_spelled(data)
+        return quick if quick.canonical_bytes() == data else None
+    except NotQuick:
+        return None
 
 
 def _canonical(value: JsonValue) -> bytes | None:

@@ -5,7 +5,7 @@ import platform
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -48,7 +48,7 @@ def read_python(_host: Host) -> dict[str, Field]:
 
 def read_distributions(_host: Host) -> dict[str, Field]:
     """Every installed distribution, and the frameworks among them with their build stamps."""
-    installed = find_distributions(metadata.distributions())
+    installed = find_distributions(metadata.distributions(path=find_installations(sys.path)))
     versions: dict[str, JsonValue] = {name: package.version for name, package in sorted(installed.items())}
     fields = {
         "distributions": measured(versions, "importlib.metadata"),
@@ -74,6 +74,19 @@ class Installed:
 
     version: str | None
     distribution: metadata.Distribution
+
+
+def find_installations(path: Sequence[str]) -> list[str]:
+    """The folders of an import path that something was installed into.
+
+    A library may put copies of others that it carries inside itself on the path when it is imported (setuptools does):
+    they are its own affair, and what is installed does not change by what a process has imported by now.
+    """
+
+    def is_inside_a_package(folder: Path) -> bool:
+        return (folder.parent / "__init__.py").is_file() and any(one in path for one in map(str, folder.parents))
+
+    return [folder for folder in path if not is_inside_a_package(Path(folder))]
 
 
 def find_distributions(distributions: Iterable[metadata.Distribution]) -> dict[str, Installed]:

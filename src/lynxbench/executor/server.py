@@ -10,7 +10,7 @@ import ipaddress
 import json
 import math
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -43,6 +43,8 @@ SPLIT_BY = {"tgi_batch_inference_duration_sum": "method"}
 """Counters that are also kept by a label: TGI tells prefill from decode by nothing else."""
 
 Layers = dict[Layer, dict[str, Field]]
+TellServer = Callable[[], tuple[dict[str, Field], bytes | None]]
+"""What a server says of itself, and its statistics where it has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,18 @@ class CapturedServer:
 
 
 def capture_server(
-    address: Address, *, model: str, launch: Sequence[str] = (), kserve: bool = False, host: Host | None = None
+    address: Address,
+    *,
+    model: str,
+    launch: Sequence[str] = (),
+    kserve: bool = False,
+    host: Host | None = None,
+    told: TellServer | None = None,
 ) -> CapturedServer:
-    """Everything the server and, where possible, its process tell; what cannot be read says why."""
+    """Everything the server and, where possible, its process tell; what cannot be read says why.
+
+    `told` asks in another language than HTTP, where the server has no other.
+    """
     host = host or Host()
     parts = urlsplit(address.url)
     name = parts.hostname or ""
@@ -79,8 +90,15 @@ def capture_server(
     local = is_this_host(name)
     layers: Layers = {layer: {} for layer in Layer}
     root = parts.path.rstrip("/").removesuffix("/v1")
-    layers[Layer.SERVING].update(_tell(address, root, model, kserve))
-    answer = _get(address, f"{root}/metrics")
+    if told is None:
+        layers[Layer.SERVING].update(_tell(address, root, model, kserve))
+        answer = _get(address, f"{root}/metrics")
+        given = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
+        statistics = None if isinstance(given, str) else given.body
+    else:
+        fields, statistics = told()
+        layers[Layer.SERVING].update(fields)
+        answer = "a gRPC port has no /metrics"
     counters: dict[str, float] = {}
     if isinstance(answer, str):
         layers[Layer.SERVING]["server_metrics_unavailable"] = unreadable(answer, Tier.STATE)
@@ -102,8 +120,7 @@ def capture_server(
         why = "its process is not visible to this user" if local else f"the server runs on another host ({name})"
         for layer, missing in ((Layer.SERVING, "server_command"), (Layer.RUNTIME, "server_libraries")):
             layers[layer][missing] = unreadable(f"{why}; declare it with --declare or engine.launch")
-    statistics = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
-    return CapturedServer(layers, counters, process, local, None if isinstance(statistics, str) else statistics.body)
+    return CapturedServer(layers, counters, process, local, statistics)
 
 
 def with_server(host: Executor, server: CapturedServer) -> Executor:

@@ -130,7 +130,7 @@ def _describe_cell(
         status, reason = CellStatus.INFEASIBLE, state.infeasible
     elif not any(value is not None for value in taken):
         void = next((result for result in results if result.validity.verdict.value == "void"), None)
-        status = CellStatus.PENDING if void is None else CellStatus.INFEASIBLE
+        status = CellStatus.PENDING if void is None else CellStatus.VOID
         reason = "" if void is None else f"void: {'; '.join(void.validity.reasons)}"
     elif any(value is None for value in taken):
         status = CellStatus.PARTLY

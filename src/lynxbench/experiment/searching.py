@@ -2,13 +2,14 @@
 
 All of them ask for one setting at a time and are told one fresh process's response, as a logarithm that is to become
 large; a setting that failed, or that the accuracy gate refused, is told as None. One history gives one answer.
+A format of numbers that the gate refused by far is not given up: its other settings are asked for after all others.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
+from itertools import combinations, product
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +30,10 @@ REFIT_EVERY = 4
 FINALISTS = 3
 NEIGHBOUR = 0.35
 """Distance, in ranges of knobs, over which a failure says something about others."""
+FORMAT_KNOBS = ("workload.precision", "workload.precisions", "engine.kv_cache")
+"""Knobs that name how numbers are held: what they lose is mostly their own. Of other knobs nobody can say that."""
+ASKED_AGAIN = 20
+"""How often TPE is asked for another setting where it names one that is to come last."""
 HALVING_KEEP = 3
 """Successive halving keeps the best third (Li et al., Hyperband, 2018)."""
 
@@ -78,6 +83,8 @@ class TrialOutcome:
 
     point: Point
     value: float | None
+    far: bool = False
+    """Whether the accuracy gate refused it with a loss far above what the contract allows."""
 
 
 class Search(Protocol):
@@ -108,6 +115,24 @@ def _passed(history: Sequence[TrialOutcome]) -> dict[Point, list[float]]:
         if trial.value is not None and trial.point not in refused:
             values.setdefault(trial.point, []).append(trial.value)
     return values
+
+
+def hopeless(space: Space, history: Sequence[TrialOutcome]) -> Callable[[Point], bool]:
+    """Whether a setting's format of numbers was refused by far wherever it was tried: it comes last, and not never.
+
+    Two settings at least, that differ in every other knob: else one broken value of another knob would be the format's
+    fault. A format that passed once is free again. Whether the gate would refuse a further setting is not known.
+    """
+    wide = [knob for knob, size in enumerate(space.sizes) if size > 1]
+    bad = set[tuple[int, int]]()
+    for knob in (at for at, name in enumerate(space.names) if name in FORMAT_KNOBS):
+        others = [other for other in wide if other != knob]
+        passed = {trial.point[knob] for trial in history if trial.value is not None}
+        far = {trial.point for trial in history if trial.far and trial.point[knob] not in passed}
+        for one, another in combinations(sorted(far), 2):
+            if others and one[knob] == another[knob] and all(one[other] != another[other] for other in others):
+                bad.add((knob, one[knob]))
+    return lambda point: any(point[knob] == value for knob, value in bad)
 
 
 def _ranked(passed: Mapping[Point, Sequence[float]], points: Iterable[Point]) -> list[Point]:
@@ -153,7 +178,7 @@ class ModelSearch:
         landscape = self._landscape(known)
         # What was measured is left to the end: every further look at a leader now is a setting that nobody ever sees.
         tried = {trial.point for trial in history}
-        untried = self._grid[[_point(row) not in tried for row in self._grid]]
+        untried = self._first(self._grid[[_point(row) not in tried for row in self._grid]], history)
         if left <= max(FINALISTS, round(RESERVE * total)) or not len(untried):
             return self._again(history, landscape)
         worth = landscape.worth(untried) * self._can_run(untried, history)
@@ -204,13 +229,25 @@ class ModelSearch:
             self._parameters, self._fitted_at = landscape.parameters, len(known)
         return landscape
 
+    def _first(self, points: Floats, history: Sequence[TrialOutcome]) -> Floats:
+        """Those that do not come last, as long as there are any."""
+        if not any(trial.far for trial in history):
+            return points
+        last = hopeless(self._space, history)
+        before = points[[not last(_point(row)) for row in points]]
+        return before if len(before) else points
+
     def _spread(self, history: Sequence[TrialOutcome]) -> Point:
         """The candidate that is furthest from what was tried; ties fall by the seed."""
-        order = np.random.default_rng(self._seed + len(history)).permutation(len(self._grid))
+        points = self._grid[np.random.default_rng(self._seed + len(history)).permutation(len(self._grid))]
         if not history:
-            return _point(self._grid[order[0]])
-        nearest = self._apart(self._grid[order], history).min(axis=1)
-        return _point(self._grid[order[int(np.argmax(nearest))]])
+            return _point(points[0])
+        nearest = self._apart(points, history).min(axis=1)
+        untried = points[nearest > 0]
+        if len(untried):
+            points = self._first(untried, history)
+            nearest = self._apart(points, history).min(axis=1)
+        return _point(points[int(np.argmax(nearest))])
 
     def _candidates(self) -> Floats:
         if self._space.settings <= MOST_POINTS:
@@ -236,11 +273,13 @@ class HalvingSearch:
         rungs = self._rungs(len(history) + left)
         order = self._order(rungs[0])
         done = list(history)
-        taken = 0
-        members = order
-        for depth, size in enumerate(rungs):
-            if depth:
-                members = _ranked(_passed(done[:taken]), members)[:size]
+        first = len(order[: rungs[0]])
+        if len(done) < first:
+            return self._next(order, done)
+        taken = first
+        members = list(dict.fromkeys(trial.point for trial in done[:first]))
+        for size in rungs[1:]:
+            members = _ranked(_passed(done[:taken]), members)[:size]
             if not members:
                 break
             if len(done) < taken + len(members):
@@ -251,6 +290,12 @@ class HalvingSearch:
     def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The best mean, drawn in by how seldom it was measured."""
         return shrunken_best(history)
+
+    def _next(self, order: Sequence[Point], done: Sequence[TrialOutcome]) -> Point:
+        """Of the first rung, the next in order; what is to come last gives way to others while there are any."""
+        tried, last = {trial.point for trial in done}, hopeless(self._space, done)
+        untried = [point for point in order if point not in tried]
+        return next((point for point in untried if not last(point)), untried[0])
 
     def _rungs(self, total: int) -> list[int]:
         """Sizes n, n/3, n/9 … down to one, with n as large as the trials allow."""
@@ -269,10 +314,10 @@ class HalvingSearch:
     def _order(self, size: int) -> list[Point]:
         generator = np.random.default_rng(self._seed)
         if self._space.settings <= MOST_POINTS:
-            chosen = generator.permutation(self._space.settings)[:size]
-            return [tuple(int(x) for x in np.unravel_index(int(i), self._space.sizes)) for i in chosen]
+            chosen = generator.permutation(self._space.settings)
+            return [tuple(row) for row in np.stack(np.unravel_index(chosen, self._space.sizes), axis=1).tolist()]
         drawn = [tuple(int(generator.integers(0, s)) for s in self._space.sizes) for _ in range(4 * size)]
-        return list(dict.fromkeys(drawn))[:size]
+        return list(dict.fromkeys(drawn))
 
 
 class TpeSearch:
@@ -310,8 +355,13 @@ class TpeSearch:
             value = worst - 1.0 if outcome.value is None else outcome.value
             given = dict(zip(self._space.names, outcome.point, strict=True))
             study.add_trial(optuna.trial.create_trial(params=given, distributions=spread, value=value))
-        trial = study.ask(spread)
-        return tuple(int(trial.params[name]) for name in self._space.names)
+        last = hopeless(self._space, history)
+        for _ in range(ASKED_AGAIN):
+            trial = study.ask(spread)
+            point = tuple(int(trial.params[name]) for name in self._space.names)
+            if not last(point):
+                break
+        return point
 
     def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The best mean, drawn in by how seldom it was measured."""

@@ -3,32 +3,45 @@
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 
 from lynxbench import __version__
-from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.errors import BadResult
+from lynxbench.evidence.documents import RESULT_FILE, read_document, read_result
 from lynxbench.experiment.analysing import ratio_of
-from lynxbench.experiment.cells import shown, tuned, untuned
+from lynxbench.experiment.cells import shown, space_of, tuned, untuned
 from lynxbench.experiment.searching import Point, Space, TrialOutcome
-from lynxbench.experiment.tuning_folder import TuningFolder, TuningState
+from lynxbench.experiment.tuning_folder import OUTCOME_FILE, TuningFolder, TuningState
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, visit_response
 from lynxbench.measure.responses import THROUGHPUT, response_unit
+from lynxbench.model.analyses import analysis_id
 from lynxbench.model.contract import Contract
+from lynxbench.model.evidence_gate import Lack, figures_fall_short
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.result import Accuracy, Result
 from lynxbench.model.serving import ServedEngine
-from lynxbench.model.tuning import Confirmed, TrialStatus, TuningDocument, TuningVerdict, WinnersCurse
+from lynxbench.model.tuning import Confirmed, Trial, TrialStatus, TuningDocument, TuningVerdict, WinnersCurse
 from lynxbench.stats.intervals import log_mean_interval, mean_interval
 
 CONFIRMATIONS = 5
 """Pairs of fresh processes, each on a seed of its own: the fewest that a verdict rests on (comparability rule R14)."""
 LARGEST_SEED = 2**31 - 1
+FAR = 2.0
+"""Times the allowed loss. A loss that is a distance, as relative-error is, stays above the limit in a further setting
+of the same format as long as that moves the answers by no more than the limit."""
 
 
-def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) -> TuningDocument:
-    """The document of a tuning as far as it came."""
+class PrintedTuning(TuningDocument):
+    """A tuning's document with its own name, as `tune --json` prints it."""
+
+    analysis_id: str | None = None
+
+
+def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None, *, gated: bool = True) -> TuningDocument:
+    """The document of a tuning as far as it came; without the gate, as it was told before evidence was asked about."""
     state = folder.state
     contract, chosen = state.contract, state.chosen
     higher = state.response == THROUGHPUT
@@ -42,7 +55,9 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) ->
         else None
     )
     gain = _gain(values["baseline"], values["tuned"], confidence, higher=higher) if best is not None else None
-    verdict = _verdict(chosen, gain, refused=best is not None and best.accuracy.startswith("no-go"))
+    short_of = _shortfalls(folder) if gated else []
+    refused = best is not None and best.accuracy.startswith("no-go")
+    verdict = _verdict(chosen, gain, refused=refused, proven=not short_of)
     allowed = contract.optimisation
     return TuningDocument(
         lynxbench_version=__version__,
@@ -70,10 +85,23 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) ->
         gain=gain,
         winners_curse=_curse(folder, chosen, values["tuned"], confidence),
         verdict=verdict,
-        sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings),
+        sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings) + _not_proven(verdict, short_of),
         accuracy_missing=NO_SERVED_ACCURACY if isinstance(contract.engine, ServedEngine) else "",
         notes=state.notes,
     )
+
+
+def read_tuning(path: Path) -> TuningDocument:
+    """A tuning's document, as its folder keeps it or as a command printed it; of an unfinished one, as far as it is."""
+    if path.is_dir() and not (path / OUTCOME_FILE).is_file():
+        folder = TuningFolder.open(path)
+        return describe_tuning(folder, space_of(folder.state.contract), None)
+    file = path / OUTCOME_FILE if path.is_dir() else path
+    printed = read_document(file, PrintedTuning, f"give a tuning's folder or its {OUTCOME_FILE}")
+    document = TuningDocument.model_validate_json(printed.model_dump_json(exclude={"analysis_id"}, by_alias=True))
+    if printed.analysis_id not in (None, analysis_id(document)):
+        raise BadResult(f"{file}: its analysis_id does not match the content; it was changed after it was printed")
+    return document
 
 
 def outcomes_of(state: TuningState) -> list[TrialOutcome]:
@@ -97,6 +125,17 @@ def gate(folder: TuningFolder, candidate: str) -> tuple[bool, str]:
     loss = "" if accuracy.loss is None else f"loss {accuracy.loss:.2%}, "
     words = f"{accuracy.verdict} ({loss}{', '.join(metrics[:2])})"
     return accuracy.verdict in ("go", "reference", "no policy"), words
+
+
+def refused_far(folder: TuningFolder, trial: Trial) -> bool:
+    """Whether the gate refused a trial with a loss far above what the contract allows."""
+    contract = folder.state.contract
+    policy = contract.policy.accuracy
+    if trial.status is not TrialStatus.REFUSED or policy is None:
+        return False
+    accuracy = hold_against(folder.runs / folder.state.baseline_run, folder.runs / trial.run, contract)
+    loss = None if isinstance(accuracy, str) else accuracy.loss
+    return loss is not None and loss > FAR * policy.largest_loss > 0
 
 
 def confirmation_seeds(state: TuningState) -> list[int]:
@@ -178,14 +217,34 @@ def _curse(
     return WinnersCurse(in_search=selected, trials=len(searched), confirmed=confirmed, loss=loss)
 
 
-def _verdict(chosen: Point | None, gain: Interval | None, *, refused: bool) -> TuningVerdict:
+def _shortfalls(folder: TuningFolder) -> list[str]:
+    """What the confirmation lacks to carry a verdict: pairs, and processes that are sound evidence each."""
+    pairs = folder.state.pairs
+    whole = sum(bool(pair.baseline_run and pair.tuned_run) for pair in pairs)
+    lines = [] if whole >= CONFIRMATIONS else [f"{whole} pairs, where a verdict rests on {CONFIRMATIONS}"]
+    runs = [folder.runs / name for pair in pairs for name in (pair.baseline_run, pair.tuned_run) if name]
+    for result in (read_result(run) for run in runs if (run / RESULT_FILE).exists()):
+        short_of = figures_fall_short(result, result.per_precision[0])
+        lines += [part.says for part in short_of if part.lack is not Lack.EMULATED][:1]
+    return lines
+
+
+def _not_proven(verdict: TuningVerdict, short_of: Sequence[str]) -> str:
+    """Why a difference is not proven, where evidence alone keeps it from that."""
+    if verdict not in (TuningVerdict.INDICATED, TuningVerdict.NO_GAIN) or not short_of:
+        return ""
+    more = f", and {len(short_of) - 1} more" if len(short_of) > 1 else ""
+    return f"; nothing is proven by it: {short_of[0]}{more}"
+
+
+def _verdict(chosen: Point | None, gain: Interval | None, *, refused: bool, proven: bool) -> TuningVerdict:
     if chosen is None:
         return TuningVerdict.NOTHING_PASSED
     if refused:
         return TuningVerdict.REFUSED
     if gain is not None and gain.known and gain.low > 1:
-        return TuningVerdict.IMPROVED
-    if gain is not None and gain.known and gain.high < 1:
+        return TuningVerdict.IMPROVED if proven else TuningVerdict.INDICATED
+    if gain is not None and gain.known and gain.high < 1 and proven:
         return TuningVerdict.WORSE
     return TuningVerdict.NO_GAIN
 
@@ -199,6 +258,7 @@ def _sentence(
     figure = "" if gain is None or not gain.known else f": {gain.estimate:.3f}× [{gain.low:.3f}, {gain.high:.3f}]"
     what = {
         TuningVerdict.IMPROVED: "beats the baseline on processes and seeds that the search never saw",
+        TuningVerdict.INDICATED: "did better than the baseline on processes and seeds that the search never saw",
         TuningVerdict.WORSE: "is worse than the baseline on processes and seeds that the search never saw",
         TuningVerdict.REFUSED: "loses more accuracy than the contract allows on inputs that the search never saw",
         TuningVerdict.NO_GAIN: "shows no sure gain over the baseline on processes and seeds that the search never saw",

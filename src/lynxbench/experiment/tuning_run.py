@@ -1,7 +1,7 @@
 """The order of a tuning: baseline, trials under the budget, one choice, then confirmation on what was never seen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -13,9 +13,16 @@ from lynxbench.evidence.folders import newest_unfinished
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import changed, seeded, shown, space_of, tuned, untuned, variables
-from lynxbench.experiment.searching import Method, Point, search_of
+from lynxbench.experiment.searching import Method, Point, TrialOutcome, search_of
 from lynxbench.experiment.tuning_folder import OUTCOME_FILE, TUNING_FILE, ConfirmationPair, TuningFolder
-from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of
+from lynxbench.experiment.tuning_outcome import (
+    CONFIRMATIONS,
+    confirmation_seeds,
+    describe_tuning,
+    gate,
+    outcomes_of,
+    refused_far,
+)
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Setting, Visits, take, visit_response
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime
@@ -100,6 +107,8 @@ class _Tuning:
         self.contract = folder.state.contract
         self.space = space_of(self.contract)
         self.served = isinstance(self.contract.engine, ServedEngine)
+        self.far: list[bool] = []
+        """Of each trial, whether the accuracy gate refused it by far."""
 
     def carry_out(self) -> TuningFinished:
         began = perf_counter()
@@ -149,10 +158,17 @@ class _Tuning:
             left = most - len(done)
             if allowed.time_s is not None and done:
                 left = max(1, min(left, int((allowed.time_s - spent_s) / (spent_s / len(done))) + 1))
-            point = search.ask(outcomes_of(self.folder.state), left)
+            point = search.ask(self._told(), left)
             self._try(len(done), point, most)
         chosen = search.choose(outcomes_of(self.folder.state))
         self.folder.set(chosen=chosen)
+
+    def _told(self) -> list[TrialOutcome]:
+        """What the search is told before it asks; how far the gate's refusals went is looked up once a trial."""
+        for trial in self.folder.state.trials[len(self.far) :]:
+            self.far.append(refused_far(self.folder, trial))
+        outcomes = outcomes_of(self.folder.state)
+        return [replace(one, far=far) for one, far in zip(outcomes, self.far, strict=True)]
 
     def _try(self, number: int, point: Point, most: int) -> None:
         setting = self.space.at(point)

@@ -8,10 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import psutil
 
 from lynxbench.errors import BadInput, CannotRun
 
@@ -26,6 +28,8 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 STORE_BYTES = 200 << 20
 """Object store of a local node; a run's folder passes through it."""
 LARGEST_LOCAL = 64
+NO_NODE = "a local Ray node did not start"
+KILLED_S = 10.0
 
 
 def import_ray(*, loopback: bool = False) -> ModuleType:
@@ -87,14 +91,17 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._started += 1
         name = f"node-{self._started}"
         with _confined(only_cpus):
-            self._nodes[name] = self._cluster.add_node(
-                wait=False,
-                node_name=name,
-                num_cpus=self._cpus,
-                object_store_memory=STORE_BYTES,
-                include_dashboard=False,
-                include_log_monitor=False,
-            )
+            try:
+                self._nodes[name] = self._cluster.add_node(
+                    wait=False,
+                    node_name=name,
+                    num_cpus=self._cpus,
+                    object_store_memory=STORE_BYTES,
+                    include_dashboard=False,
+                    include_log_monitor=False,
+                )
+            except Exception as error:  # Ray raises a bare one where a node takes longer than it waits for
+                raise CannotRun(f"{NO_NODE}: {' '.join(str(error).split())} Is this machine overloaded?") from None
         return name
 
     def kill(self, name: str) -> None:
@@ -106,12 +113,22 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         if self._cluster is not None:
             self._cluster.shutdown()
             self._cluster = None
+            self._end_strays()
         self._nodes.clear()
         if self._before is None:
             os.environ.pop("RAY_TMPDIR", None)
         else:
             os.environ["RAY_TMPDIR"] = self._before
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end_strays(self) -> None:
+        """Processes of a node that did not come up are nobody's: Ray ends those of its nodes alone."""
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                mine = process.environ().get("RAY_TMPDIR") == str(self._folder)
+                if mine and "ray" in Path(process.exe()).parts:
+                    process.kill()
+                    process.wait(KILLED_S)
 
     def __exit__(self, *_: object) -> None:
         self.close()

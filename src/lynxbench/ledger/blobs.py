@@ -4,6 +4,7 @@ What is read is hashed again, always: a store can lose a document, it cannot cha
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -27,6 +28,7 @@ FLUSHED_AT_ONCE = 8
 TOGETHER = 16
 """So many documents are flushed with their whole file system, which is one call in place of one for each of them."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class BlobStore(Protocol):
@@ -79,55 +81,62 @@ class FolderBlobs:
         self._write({name: data for name, data in documents.items() if not self.has(name)})
 
     def _write(self, documents: Mapping[str, bytes]) -> None:
-        files = {name: self._file(name) for name in documents}
-        parts: dict[Path, Path] = {}
-        file, together = self._root, len(files) >= TOGETHER
+        batch, together = secrets.token_hex(8), len(documents) >= TOGETHER
+        file, parts = str(self._root), dict[str, str]()
         try:
-            for name, file in files.items():
-                self._make_folder(file.parent, flush=not together)
-                part = parts[file] = file.with_name(f".{secrets.token_hex(8)}.part")
-                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-                with os.fdopen(descriptor, "wb") as stream:
-                    stream.write(documents[name])
-            folders = {file.parent for file in parts}
-            together = together and all(is_on(folder, self._root) for folder in folders)
+            folders = {os.path.dirname(self._file(name)) for name in documents}
+            for folder in folders:
+                self._make_folder(Path(folder), flush=not together)
+            for name, data in documents.items():
+                file = self._file(name)
+                part = parts[file] = f"{os.path.dirname(file)}/.{batch}-{len(parts)}.part"
+                _write_new(part, data)
+            together = together and all(is_on(Path(folder), self._root) for folder in folders)
             if not (together and flush_file_system(self._root)):
                 _sync(parts.values(), os.O_RDONLY)
-            for file, part in parts.items():
-                part.replace(file)
+            for file in list(parts):
+                os.replace(parts[file], file)
+                del parts[file]
             if not (together and flush_file_system(self._root)):
                 _sync({*folders, self._root}, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise BadLedger(f"{file}: {error.strerror or error}; the document was not kept") from error
         finally:
-            for part in parts.values():
-                part.unlink(missing_ok=True)
+            for part in parts.values():  # those that did not get a name
+                Path(part).unlink(missing_ok=True)
 
     def get(self, sha256: str) -> bytes:
         """Read without following links, and hash."""
         file = self._file(sha256)
-        if file.parent.is_symlink():
-            raise EvidenceInvalid(f"{file.parent}: a symbolic link in the ledger's documents; it was tampered with")
+        folder = os.path.dirname(file)
+        if os.path.islink(folder):
+            raise EvidenceInvalid(f"{folder}: a symbolic link in the ledger's documents; it was tampered with")
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError as error:
-            if file.is_symlink():
+            if os.path.islink(file):
                 raise EvidenceInvalid(f"{file}: a symbolic link in place of a document; it was tampered with") from None
             raise EvidenceInvalid(f"{file}: {error.strerror or error}; document {short(sha256)} is not there") from None
         with os.fdopen(descriptor, "rb") as stream:
             facts = os.fstat(stream.fileno())
             if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BLOB_BYTES:
                 raise EvidenceInvalid(f"{file}: not a document of this ledger")
-            return _proven(stream.read(), sha256, str(file))
+            return _proven(stream.read(), sha256, file)
 
     def has(self, sha256: str) -> bool:
         """Whether a plain file of that name is there; half-written ones never have the name."""
         file = self._file(sha256)
-        return file.is_file() and not file.is_symlink() and not file.parent.is_symlink()
+        try:
+            return stat.S_ISREG(os.lstat(file).st_mode) and not os.path.islink(os.path.dirname(file))
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
+            return False
 
-    def _file(self, sha256: str) -> Path:
+    def _file(self, sha256: str) -> str:
+        """As text: a bundle names many of them, and a `Path` takes longer than the file it is of."""
         _refuse_name(sha256)
-        return self._root / sha256[:2] / sha256[2:]
+        return f"{self._root}/{sha256[:2]}/{sha256[2:]}"
 
     def _make_folder(self, folder: Path, *, flush: bool) -> None:
         if folder.is_symlink():
@@ -228,10 +237,21 @@ def _refuse_name(sha256: str) -> None:
         raise BadInput(f"{sha256[:80]!r} is no name of a document; it is 64 lower-case hex digits")
 
 
-def _sync(paths: Iterable[Path], flags: int) -> None:
+def _write_new(path: str, data: bytes) -> None:
+    """A file that was not there; flushed by whoever asks."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    finally:
+        os.close(descriptor)
+
+
+def _sync(paths: Iterable[str | Path], flags: int) -> None:
     """Flush files or folders to the disk; several at a time become one write of the file system's journal."""
 
-    def sync(path: Path) -> None:
+    def sync(path: str | Path) -> None:
         descriptor = os.open(path, flags | os.O_NOFOLLOW)
         try:
             os.fsync(descriptor)

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,9 +225,17 @@ def upsert(
     connection: sa.Connection, table: sa.Table, key: Values, values: Values, first: Values | None = None
 ) -> None:
     """Change the row of a key, or make it, then with what only a new row is given."""
-    mine = [table.c[name] == value for name, value in key.items()]
-    if connection.execute(table.update().where(*mine).values(values)).rowcount == 0:
+    told = {f"key_{name}": value for name, value in key.items()} | {f"new_{name}": v for name, v in values.items()}
+    if connection.execute(_changing(table, tuple(key), tuple(values)), told).rowcount == 0:
         connection.execute(table.insert(), [{**key, **values, **(first or {})}])
+
+
+@cache
+def _changing(table: sa.Table, key: tuple[str, ...], values: tuple[str, ...]) -> sa.Update:
+    """Built once: the database layer remembers how it is compiled."""
+    mine = [table.c[name] == sa.bindparam(f"key_{name}", type_=table.c[name].type) for name in key]
+    new = {name: sa.bindparam(f"new_{name}", type_=table.c[name].type) for name in values}
+    return table.update().where(*mine).values(new)
 
 
 _REFUSAL = "the ledger is append-only"

@@ -14,9 +14,13 @@ from lynxbench.load.wire import Connection
 class Way:
     """The server's address and TLS context, found once: a look-up in the middle of a run would be timed as its own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, target: Target, address: tuple[str, int]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, target: Target, address: tuple[str, int], over_http2: bool
+    ) -> None:
         self._loop, self._address = loop, address
         self._tls = tls_context(target)
+        if self._tls is not None and over_http2:
+            self._tls.set_alpn_protocols(["h2"])
         self._name = target.host if self._tls is not None else None
 
     def connect(self, connection: Connection) -> Coroutine[Any, Any, object]:
@@ -34,14 +38,14 @@ class Way:
         return True
 
 
-async def find_way(loop: asyncio.AbstractEventLoop, target: Target) -> Way:
+async def find_way(loop: asyncio.AbstractEventLoop, target: Target, *, over_http2: bool = False) -> Way:
     """Look the server's name up."""
     try:
         addresses = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise CannotRun(f"server {target.host}:{target.port}: {error.strerror or error}; check the address") from None
     host, port = addresses[0][4][:2]
-    return Way(loop, target, (str(host), int(port)))
+    return Way(loop, target, (str(host), int(port)), over_http2)
 
 
 def tls_context(target: Target) -> ssl.SSLContext | None:

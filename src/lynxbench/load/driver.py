@@ -41,7 +41,7 @@ class DriverProbe(Traffic):
     async def prepare(self) -> None:
         """Resolve the address and open the connections that should be there before the clock starts."""
         self._loop = asyncio.get_running_loop()
-        self._way = await find_way(self._loop, self._plan.target)
+        self._way = await find_way(self._loop, self._plan.target, over_http2=self._plan.over_http2)
         self._wheel = TimerWheel(TICK_NS, self._plan.shortest_wait_ns)
         connections = max(self._slots, share_of(self._plan.preconnect, self._part, self._parts))
         for first in range(0, min(connections, self._plan.max_connections), 64):

@@ -18,9 +18,10 @@ from lynxbench.load.timers import PreciseTimer
 from lynxbench.load.truth_prompts import BlockCache, prompt_words
 from lynxbench.model.samples import Int64
 
-FAULTS = ("error-body", "error-event", "cut", "no-usage", "empty", "other", "fewer")
+FAULTS = ("error-body", "error-event", "cut", "no-usage", "empty", "other", "fewer", "shape")
 """An error as a JSON body; as an event half-way; a stream that ends well framed before its last event; no usage where
-the form has one; nothing said; JSON of another kind; fewer results, or less sound, than was sent."""
+the form has one; nothing said; JSON of another kind; fewer results, or less sound, than was sent; over gRPC, values
+that do not fill their shape."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class RequestEnd(IntEnum):
     """A 200 response without any output: nothing was served, and there is no first token to time."""
     CANCELLED = 13
     """Given up by the client, as the contract asks of a share of them: no failure of the server."""
+    GRPC_ERROR = 14  # its status is not OK, at once or after some output
 
     @property
     def word(self) -> str:

@@ -115,6 +115,11 @@ class LoadPlan:
             raise BadInput(f"{self.processes} client processes cannot share a concurrency of {self.load.concurrency}")
 
     @property
+    def over_http2(self) -> bool:
+        """Whether its requests are gRPC calls; what they are written for is said by who reads the answers."""
+        return bool(getattr(self.language, "over_http2", False))
+
+    @property
     def shortest_wait_ns(self) -> int:
         """The first moment after which a request can be over without an answer."""
         left_ns = 0 if self.leaving is None else self.leaving.after_ns

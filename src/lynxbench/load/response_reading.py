@@ -45,7 +45,11 @@ class ResponseReader(Protocol):
 
 
 class Language(Protocol):
-    """Makes readers. Must be picklable: worker processes get a copy."""
+    """Makes readers. Must be picklable: worker processes get a copy.
+
+    One whose attribute `over_http2` is true is of gRPC: its requests are prepared calls (`http2.pack_call`), and every
+    message is read as an event.
+    """
 
     def reader(self, keep_text: bool) -> ResponseReader:
         """A reader for one connection."""

@@ -9,6 +9,7 @@ from collections import deque
 from time import perf_counter_ns
 
 from lynxbench.load.connecting import Way
+from lynxbench.load.grpc_wire import GrpcConnection
 from lynxbench.load.load_record import RequestEnd, RowStore
 from lynxbench.load.open_sessions import DueCall, OpenSessions, SessionScript
 from lynxbench.load.plan import ClosedLoop, LoadPlan
@@ -341,7 +342,8 @@ class Traffic(ABC):
         """A connection of this probe, not yet open."""
         keep = self._plan.keep_text or self._multi_turn
         reader = self._plan.language.reader(keep)
-        return Connection(self, reader, self._store, self._plan.timeouts, process=self._part, keep_text=keep)
+        wire = GrpcConnection if self._plan.over_http2 else Connection
+        return wire(self, reader, self._store, self._plan.timeouts, process=self._part, keep_text=keep)
 
     def _open_for(self, ticket: Ticket) -> None:
         """Open a connection for a ticket that found none idle; count and watch the attempt."""

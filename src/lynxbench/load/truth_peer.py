@@ -14,6 +14,7 @@ from lynxbench import __version__
 from lynxbench.load import truth_forms
 from lynxbench.load.ground_truth import PROMPT_TOKENS, GroundTruthServer, ServedOutcome
 from lynxbench.load.truth_chat import COMMON, ROLE, chunk, http_answer, said_event, token_event, usage_of
+from lynxbench.load.truth_grpc import GrpcPeer
 
 
 class _StreamOptions(msgspec.Struct):
@@ -185,6 +186,11 @@ class _Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._held += data
+        if self._held.startswith(b"PRI * HTTP/2.0"):  # the bundled server speaks gRPC on the same port
+            peer = GrpcPeer(self._server, self._transport)
+            self._transport.set_protocol(peer)
+            peer.data_received(self._held)
+            return
         end = self._held.find(b"\r\n\r\n")
         if end < 0:
             return
@@ -376,4 +382,5 @@ async def listen(server: GroundTruthServer, host: str, port: int) -> asyncio.Ser
     if server.behaviour.cert_file is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(server.behaviour.cert_file, server.behaviour.key_file)
+        tls.set_alpn_protocols(["h2", "http/1.1"])
     return await loop.create_server(lambda: _Peer(server), host, port, backlog=4096, ssl=tls)

@@ -9,6 +9,7 @@ from lynxbench.model.contract import Protocol
 from lynxbench.model.result import RULES
 from lynxbench.model.samples import Float64, Int64, Iterations, Phase, counted_rows
 from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.stats.arrays import median_of
 from lynxbench.stats.batches import window_means
 from lynxbench.stats.robust import MAD_TO_SIGMA
 from lynxbench.stats.steady import SteadyJudgement, judge_steady
@@ -57,7 +58,7 @@ def busy_time(iterations: Iterations) -> tuple[Int64, Int64]:
 def rate_series(iterations: Iterations, window_s: float) -> RateSeries:
     """Rates in windows of the given length, or by iteration where a window would hold too few of them."""
     starts_ns, ends_ns = busy_time(iterations)
-    typical_s = float(np.median(iterations.seconds))
+    typical_s = median_of(iterations.seconds)
     if typical_s * ITERATIONS_PER_WINDOW > window_s:
         return RateSeries(ends_ns, iterations.units / np.maximum(iterations.seconds, 1e-9))
     windows = window_means(starts_ns, ends_ns, iterations.units, window_s)
@@ -99,7 +100,7 @@ def _end_of(series: RateSeries, stretches: int) -> int:
 def warmup_length(rate_per_s: Float64) -> int:
     """How many stretches lie before the rate first enters the band of the later half."""
     later = rate_per_s[len(rate_per_s) // 2 :]
-    centre = float(np.median(later))
-    sigma = MAD_TO_SIGMA * float(np.median(np.abs(later - centre)))
+    centre = median_of(later)
+    sigma = MAD_TO_SIGMA * median_of(np.abs(later - centre))
     inside = np.abs(rate_per_s - centre) <= WARMUP_BAND_SIGMA * sigma + 1e-12 * abs(centre)
     return int(np.argmax(inside)) if inside.any() else 0

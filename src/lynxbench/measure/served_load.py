@@ -21,7 +21,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Mask, Requests
 from lynxbench.model.result import RULES, Excluded, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Int64, Iterations, Marks, Phase, ProcessSamples
-from lynxbench.model.serving import OpenAiEngine
+from lynxbench.model.serving import KserveEngine, OpenAiEngine
 from lynxbench.model.verdicts import WORST_FIRST, SteadyVerdict
 from lynxbench.stats.intervals import log_mean_interval
 
@@ -86,7 +86,10 @@ def measure_load(
     means = tuple(run.completed_per_s(unit) for run in judged)
     throughput = figure_of(log_mean_interval(np.array(means), protocol.confidence), f"{unit}s/s")
     steady = _steady(judged)
-    streamed = isinstance(contract.engine, OpenAiEngine) and contract.engine.stream and has_tokens
+    engine = contract.engine
+    # Of a streamed inference, the first of its answers stands where the first token does.
+    several = isinstance(engine, KserveEngine) and engine.stream
+    streamed = several or (isinstance(engine, OpenAiEngine) and engine.stream and has_tokens)
     percentiles = {
         metric: tuple(
             bounded_percentiles(

@@ -1,11 +1,14 @@
 """What is known of a branch held against its base: a verdict a contract, and what a pipeline ends with."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from lynxbench.errors import ExitCode
-from lynxbench.model.comparison import Comparison, EffectVerdict
+from lynxbench.model.comparison import Comparison, EffectVerdict, RuleOutcome, RuleVerdict
 from lynxbench.model.document import Document
+from lynxbench.model.verdicts import SteadyVerdict
 
 
 class CheckVerdict(StrEnum):
@@ -60,6 +63,8 @@ class ContractCheck(Document):
     comparison: Comparison | None = None
     confirmation: Comparison | None = None
     """A second sitting of pairs, where the first one said regressed."""
+    set_aside: Annotated[tuple[str, ...], Field(exclude_if=lambda lines: not lines)] = ()
+    """What sittings said that were disturbed, and measured again before anything was concluded, a line each."""
 
 
 class BranchCheck(Document):
@@ -104,6 +109,26 @@ def verdict_of(comparison: Comparison, confirmation: Comparison | None) -> Check
             again = confirmation is not None and confirmation.verdict is EffectVerdict.REGRESSED
             return CheckVerdict.REGRESSED if again and not _refused(confirmation) else CheckVerdict.DOUBT
     return CheckVerdict.DOUBT
+
+
+STEADY_RULE, VALIDITY_RULE = "R09", "R08"
+_UNSTEADY = tuple(f"{verdict} (" for verdict in (SteadyVerdict.NOT_STEADY, SteadyVerdict.INCONCLUSIVE))
+
+
+def is_disturbed(comparison: Comparison) -> bool:
+    """Whether nothing but a missing steady state keeps a sitting from a verdict: it says nothing, whichever way."""
+    lacking = [rule for rule in comparison.rules if rule.outcome in (RuleVerdict.DOUBTS, RuleVerdict.BREAKS)]
+    unsteady = [rule for rule in lacking if rule.rule == STEADY_RULE]
+    return bool(unsteady) and all(rule in unsteady or _follows(rule) for rule in lacking)
+
+
+def _follows(rule: RuleOutcome) -> bool:
+    """Whether it doubts a side for its missing steady state alone, which is a reason of doubt as well."""
+    reasons = rule.said.partition(" is doubtful: ")[2].split("; ")
+    doubts = rule.rule == VALIDITY_RULE and rule.outcome is RuleVerdict.DOUBTS
+    return doubts and all(
+        reason.partition(": ")[2].startswith(_UNSTEADY) or reason.startswith(_UNSTEADY) for reason in reasons
+    )
 
 
 def _refused(comparison: Comparison | None) -> bool:

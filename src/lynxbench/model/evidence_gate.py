@@ -70,6 +70,13 @@ def figures_fall_short(result: Result, figures: PrecisionResult) -> Shortfalls:
     return _ordered(_of_figures(result, figures))
 
 
+def is_disturbed_run(result: Result) -> bool:
+    """Whether its figures lack a steady state and nothing else: measured again they may have one."""
+    measured = [figures for figures in result.per_precision if figures.skipped is None]
+    lacks = {shortfall.lack for figures in measured for shortfall in _of_figures(result, figures)}
+    return lacks == {Lack.UNSTEADY}
+
+
 def cause_falls_short(result: Result, figures: PrecisionResult | None, attribution: Attribution) -> Shortfalls:
     """What keeps an attribution from naming anybody: its figures, or that it is weak itself."""
     parts = [] if figures is None else list(_of_figures(result, figures))

@@ -33,6 +33,8 @@ class CellStatus(StrEnum):
     MEASURED = "measured"
     PARTLY = "partly measured"
     INFEASIBLE = "infeasible"
+    VOID = "void"
+    """It ran, and no run of it may be used; whether it is feasible is not known from that."""
     PENDING = "pending"
 
 

@@ -11,6 +11,7 @@ from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.mlperf_forms import MlperfFigures
 from lynxbench.model.node_record import NodeRecord
+from lynxbench.model.server_profile import ServerKernels
 from lynxbench.model.serving import CacheState
 
 
@@ -255,6 +256,8 @@ class LoadFigures(Document):
     """Where the server counts it."""
     node: Annotated[NodeRecord | None, Field(exclude_if=lambda node: node is None)] = None
     """What others read of the node that the server runs on, where the contract names them."""
+    kernels: Annotated[ServerKernels | None, Field(exclude_if=lambda kernels: kernels is None)] = None
+    """What the server's own profiler showed, where the contract asks for it."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
@@ -266,6 +269,7 @@ class LoadFigures(Document):
             "saturation",
             "mlperf",
             "speculation",
+            "kernels",
         )
         emptied = dict.fromkeys(figures)
         return self.model_copy(update=emptied)

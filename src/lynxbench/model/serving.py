@@ -12,6 +12,7 @@ from lynxbench.model.asked_work import SharedPrefix
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, Ratio, Scalar, Seconds, Text, refuse
 from lynxbench.model.launching import ServerLaunch, refuse_secret_arguments
+from lynxbench.model.server_profile import ProfilePass
 
 
 def _address(text: str) -> str:
@@ -124,6 +125,11 @@ class Dialect(StrEnum):
         return self in (Dialect.VLLM, Dialect.SGLANG, Dialect.LLAMACPP)
 
     @property
+    def has_profiler(self) -> bool:
+        """Whether the server can be asked to profile itself (/start_profile, /stop_profile)."""
+        return self in (Dialect.VLLM, Dialect.SGLANG)
+
+    @property
     def bypasses_cache(self) -> bool:
         """Whether a request can ask not to be answered from the prefix cache."""
         return self in (Dialect.VLLM, Dialect.LLAMACPP)
@@ -184,12 +190,17 @@ class OpenAiEngine(Document):
     request: dict[Name, Scalar] = Field(default_factory=dict)
     kv_cache: Annotated[KvCacheFormat | None, Field(exclude_if=lambda kv_cache: kv_cache is None)] = None
     """Declared, as the precision is; left out of the canonical form where unsaid."""
+    profile: Annotated[ProfilePass | None, Field(exclude_if=lambda profile: profile is None)] = None
+    """Left out of the canonical form where unsaid."""
     timeouts: Timeouts = Timeouts()
     instrument: InstrumentBounds = InstrumentBounds()
 
     @model_validator(mode="after")
     def _possible(self) -> OpenAiEngine:
         _check_address(self.url, self.serve)
+        if self.profile is not None and not self.dialect.has_profiler:
+            able = ", ".join(dialect for dialect in Dialect if dialect.has_profiler)
+            refuse(f"dialect {self.dialect} has no request that starts a profiler (these have: {able})", "profile")
         if self.cache is CacheState.BYPASSED and not self.dialect.bypasses_cache:
             able = ", ".join(dialect for dialect in Dialect if dialect.bypasses_cache)
             refuse(f"dialect {self.dialect} cannot bypass its prefix cache (these can: {able}); say avoided", "cache")
@@ -236,10 +247,13 @@ class TensorInput(Document):
 
 
 class KserveEngine(Document):
-    """A server that speaks the KServe v2 inference protocol over HTTP, such as Triton or MLServer."""
+    """A server that speaks the KServe v2 inference protocol over HTTP or gRPC, such as Triton or MLServer."""
 
     name: Literal["kserve"]
     url: Address
+    protocol: Annotated[Literal["http", "grpc"], Field(exclude_if=lambda protocol: protocol == "http")] = "http"
+    stream: Annotated[bool, Field(exclude_if=lambda stream: not stream)] = False
+    """Both are left out of the canonical form where unsaid: older contracts keep their ids."""
     version: Text | None = None
     inputs: Annotated[tuple[TensorInput, ...], Field(min_length=1, max_length=64)]
     outputs: tuple[Text, ...] = ()
@@ -259,6 +273,8 @@ class KserveEngine(Document):
     @model_validator(mode="after")
     def _possible(self) -> KserveEngine:
         _check_address(self.url, self.serve)
+        if self.stream and self.protocol != "grpc":
+            refuse("only gRPC has a call that answers several times (ModelStreamInfer); say protocol: grpc", "stream")
         return self
 
 

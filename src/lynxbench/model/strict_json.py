@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from lynxbench.model.canonical import JsonValue
 
@@ -32,7 +32,7 @@ def parse_strict_json(text: str) -> JsonValue:
         raise
     except ValueError as error:  # an integer with thousands of digits
         raise NotStrictJson(f"not usable JSON: {str(error).split(';', maxsplit=1)[0]}") from None
-    _refuse_depth(value)
+    refuse_depth(value)
     return value
 
 
@@ -57,15 +57,17 @@ def _finite(text: str) -> float:
     return number
 
 
-def _refuse_depth(value: JsonValue) -> None:
-    level: list[JsonValue] = [value]
-    for _ in range(DEEPEST):
+def refuse_depth(value: JsonValue) -> None:
+    """NotStrictJson where something lies DEEPEST levels deep."""
+    level: list[Any] = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(DEEPEST - 1):
+        if not level:
+            return
         level = [
             item
             for holder in level
-            if isinstance(holder, (dict, list))
-            for item in (holder.values() if isinstance(holder, dict) else holder)
+            for item in (holder.values() if type(holder) is dict else holder)
+            if type(item) is dict or type(item) is list
         ]
-        if not level:
-            return
-    raise NotStrictJson(f"not usable JSON: nested more than {DEEPEST} levels deep")
+    if any(level):
+        raise NotStrictJson(f"not usable JSON: nested more than {DEEPEST} levels deep")

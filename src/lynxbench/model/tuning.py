@@ -59,6 +59,7 @@ class TuningVerdict(StrEnum):
     """Whether tuning was worth it."""
 
     IMPROVED = "improved"
+    INDICATED = "gain indicated, not proven"
     NO_GAIN = "no gain confirmed"
     WORSE = "worse than the baseline"
     NOTHING_PASSED = "no setting passed"

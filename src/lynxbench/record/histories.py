@@ -46,6 +46,8 @@ from lynxbench.record.comparing_results import contract_differences
 from lynxbench.record.recalling import sealed_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
+ResultPair = tuple[str, str]
+ChangedFields = tuple[FieldChange, ...]
 MOST_DOCUMENTS = 200
 """Newest documents that the signs are read from."""
 CPU_BUSY = "cpu_busy"
@@ -161,6 +163,11 @@ class Past:
         read = {name: self.document(self.ledger, logged) for name, logged in recorded.items()}
         return here | {name: document for name, document in read.items() if document is not None}
 
+    def changes_between(self, results: ContractResults, pairs: Sequence[ResultPair]) -> list[ChangedFields | None]:
+        """What changed from one result to another, of each pair of ids; None where a document is not at hand."""
+        held = self.documents(results, (name for pair in pairs for name in pair))
+        return [changes_between(held[a], held[b]) if {a, b} <= held.keys() else None for a, b in pairs]
+
     def listed(self, ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
         """The ledger's results of a contract, or so many of the newest, oldest first."""
         if newest == 0:
@@ -257,12 +264,8 @@ def _agreed(point: HistoryPoint, words: str | None) -> HistoryPoint:
 
 
 def _fields_between(past: Past, results: ContractResults) -> FieldsBetween:
-    def between(pairs: Sequence[tuple[HistoryPoint, HistoryPoint]]) -> list[tuple[FieldChange, ...] | None]:
-        held = past.documents(results, (point.result_id for pair in pairs for point in pair))
-        return [
-            changes_between(held[a.result_id], held[b.result_id]) if {a.result_id, b.result_id} <= held.keys() else None
-            for a, b in pairs
-        ]
+    def between(pairs: Sequence[tuple[HistoryPoint, HistoryPoint]]) -> list[ChangedFields | None]:
+        return past.changes_between(results, [(a.result_id, b.result_id) for a, b in pairs])
 
     return between
 

@@ -1,5 +1,6 @@
 """Stated against recomputed values: exact in words and counts, to the last digits in floating point."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ ROUNDING: Final = 1e-9
 """Relative difference that other processors and numpy builds make in sums of the same samples (they add in another
 order: about n · 2⁻⁵³ for n samples); far below every interval that is stated."""
 _SHOWN = 60
+_spell = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _UNTOUCHED: Final = ("shares", "wall_ms_per_step", "unprofiled_ms_per_step", "steps", "operators", "ceilings")
 """What interventions leave as the trace gave it."""
 
@@ -38,7 +40,8 @@ class Apart:
 
 def compare(name: str, stated: object, recomputed: object) -> Check:
     """One line on one value."""
-    apart = first_difference(plain(stated), plain(recomputed))
+    documents = plain(stated), plain(recomputed)
+    apart = None if _spelled_alike(*documents) else first_difference(*documents)
     return holds(name) if apart is None else fails(name, str(apart))
 
 
@@ -96,6 +99,14 @@ def plain(value: object) -> JsonValue:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return cast("JsonValue", value)
+
+
+def _spelled_alike(stated: JsonValue, recomputed: JsonValue) -> bool:
+    """Whether two documents are the same text: then no value in them differs, and none has to be looked at."""
+    try:
+        return _spell(stated) == _spell(recomputed)
+    except (ValueError, TypeError, RecursionError):  # a number without a form, or what is no document
+        return False
 
 
 def first_difference(stated: JsonValue, recomputed: JsonValue, path: str = "") -> Apart | None:

@@ -4,7 +4,7 @@ What is planned (cells, order, seeds) follows from the definition; what is concl
 from their own samples: an analysis of figures that nobody can compute again cannot be verified either.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from lynxbench.model.analyses import AnalysisDocument, analysis_id
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import Concluded
-from lynxbench.model.experiment import ExperimentDocument
+from lynxbench.model.experiment import CellShown, CellStatus, ExperimentDocument
 from lynxbench.model.fleet import FleetReport, UnitState
 from lynxbench.model.result import Result
 from lynxbench.model.serving import ServedEngine
@@ -189,15 +189,29 @@ def check_experiment(folder: ExperimentFolder, stated: ExperimentDocument) -> li
                 early.append(f"result {short(result.result_id)} is older than the plan")
     checks.append(_first(wrong, "cells", "each result is of its own cell"))
     checks.append(_first(early, "registration", "the plan is older than every result"))
+    named = _with_void_named(stated)
+    if named != stated:
+        checks.append(cannot("state of cells", "as stated by an earlier rule that calls void cells infeasible"))
+    stated = named
     values = kept_values(folder, cells)
     ended = None if stated.finished_at is None else datetime.fromisoformat(stated.finished_at)
-    parts = compare_documents(stated, describe(folder, cells, values, ended))
-    if any(part.outcome is CheckOutcome.DOES_NOT_HOLD for part in parts):
-        older = compare_documents(stated, describe(folder, cells, values, ended, within_blocks=True))
-        if not any(part.outcome is CheckOutcome.DOES_NOT_HOLD for part in older):
-            why = "as stated by an earlier rule that leaves out the spread between blocks; today's has it in"
-            return [*checks, *older, cannot("intervals of cells", why)]
-    return checks + parts
+    why = "as stated by an earlier rule that leaves out the spread between blocks; today's has it in"
+    return checks + _compare_by_either(
+        stated,
+        describe(folder, cells, values, ended),
+        lambda: describe(folder, cells, values, ended, within_blocks=True),
+        cannot("intervals of cells", why),
+    )
+
+
+def _with_void_named(stated: ExperimentDocument) -> ExperimentDocument:
+    """A cell whose every run was void had the word of one that cannot be run."""
+
+    def named(cell: CellShown) -> CellShown:
+        void = cell.status is CellStatus.INFEASIBLE and bool(cell.result_ids) and cell.reason.startswith("void: ")
+        return cell.model_copy(update={"status": CellStatus.VOID}) if void else cell
+
+    return stated.model_copy(update={"cells": tuple(map(named, stated.cells))})
 
 
 def _surroundings_differ(path: Path, environment: dict[str, str], *, served: bool) -> str:
@@ -235,7 +249,13 @@ def check_tuning(folder: TuningFolder, stated: TuningDocument) -> list[Check]:
         wrong.append(f"{len(state.pairs)} pairs where {state.confirmations} were planned")
     checks.append(_first(wrong, "confirmation", "on the seeds that were drawn"))
     ended = None if stated.finished_at is None else datetime.fromisoformat(stated.finished_at)
-    return checks + compare_documents(stated, describe_tuning(folder, space, ended))
+    why = "as stated by an earlier rule, which asked neither for five pairs nor whether each process is sound"
+    return checks + _compare_by_either(
+        stated,
+        describe_tuning(folder, space, ended),
+        lambda: describe_tuning(folder, space, ended, gated=False),
+        cannot("verdict", why),
+    )
 
 
 def _check_trials(folder: TuningFolder) -> Check:
@@ -305,6 +325,19 @@ def compare_documents(stated: AnalysisDocument, again: AnalysisDocument) -> list
     if all(not part.why for part in parts) and analysis_id(stated) == analysis_id(again):
         parts.append(holds("analysis id", "the same, digit by digit"))
     return parts
+
+
+def _compare_by_either(
+    stated: AnalysisDocument, again: AnalysisDocument, earlier: Callable[[], AnalysisDocument], told: Check
+) -> list[Check]:
+    """By today's rule; what only an earlier one gives holds by that, and it is told."""
+    parts = compare_documents(stated, again)
+    if all(part.outcome is not CheckOutcome.DOES_NOT_HOLD for part in parts):
+        return parts
+    older = compare_documents(stated, earlier())
+    if any(part.outcome is CheckOutcome.DOES_NOT_HOLD for part in older):
+        return parts
+    return [*older, told]
 
 
 def _program(stated: AnalysisDocument) -> Iterable[Check]:

@@ -97,7 +97,9 @@
       box.classList.toggle("more-left", box.scrollLeft > 1);
     };
     box.addEventListener("scroll", look, { passive: true });
-    new ResizeObserver(look).observe(box);
+    const observer = new ResizeObserver(look); // the table, too: it may grow or shrink in a box that stays
+    observer.observe(box);
+    observer.observe(box.querySelector("table"));
     look();
   };
   const tables = [];

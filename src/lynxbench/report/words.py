@@ -24,6 +24,8 @@ NBSP = "\u00a0"
 """Holds a number to its unit; the terminal's wrapping honours it and prints a plain space."""
 MINUS = "\u2212"
 UNRESOLVED = "unresolved"
+NO_BOUND = 1e3
+"""Times an estimate: an upper bound beyond that bounds nothing that anybody asks about."""
 NO_FIGURE = "–"
 
 MOST_DIGITS = 9
@@ -90,9 +92,10 @@ def is_unresolved(interval: Interval) -> bool:
 
 
 def ends_text(interval: Interval) -> tuple[str, str]:
-    """Both ends of such an interval: what is nothing beside the upper one is 0."""
+    """Both ends of such an interval: what is nothing beside the upper one is 0; a bound beyond all use is none."""
     low, high = interval.low, interval.high
-    return "0" if low < high * 1e-3 else digits(low, 2), digits(high, 2)
+    beyond = high > NO_BOUND * interval.estimate
+    return "0" if low < high * 1e-3 else digits(low, 2), f"no{NBSP}bound" if beyond else digits(high, 2)
 
 
 def interval_text(interval: Interval) -> str:

@@ -35,6 +35,7 @@ from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.node_watch import node_in
 from lynxbench.run.process_results import with_figures
+from lynxbench.run.profile_pass import conclude_profile, kernel_line
 from lynxbench.run.served_accuracy import conclude_answers
 from lynxbench.run.served_precision import check_precision
 from lynxbench.run.server_watch import watched_of
@@ -121,6 +122,9 @@ def conclude_clients(
     attribution = attribute_requests(
         requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner, watched=watched
     )
+    kernels = conclude_profile(run, rules)
+    if kernels is not None and not isinstance(attribution, str):
+        attribution = attribution.model_copy(update={"evidence": (*attribution.evidence, kernel_line(kernels))})
     findings += judge_evidence(measured.measured, telemetry, contract, (), overlapping=True, rules=rules)
     result = PrecisionResult(
         precision=precision,
@@ -138,6 +142,7 @@ def conclude_clients(
             update={
                 "speculation": None if watched is None else watched.tiled.speculation,
                 "node": None if node is None else node.record,
+                "kernels": kernels,
             }
         ),
     )

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from lynxbench.engines.grpc_asking import is_ready
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.whole_files import write_text
@@ -13,7 +14,7 @@ from lynxbench.https import request
 from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
 from lynxbench.model.launching import ServerLaunch
-from lynxbench.model.serving import ServedEngine
+from lynxbench.model.serving import KserveEngine, ServedEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.greeting import Greeting, ask_server
 from lynxbench.run.machine_servers import PORT, SERVERS_FILE, MachineServer, command_line, read_server
@@ -124,6 +125,10 @@ class ContractServer:
         """Whether it says that it is up; a server that does not know the question is up too, and is asked next."""
         engine = self._contract.engine
         assert isinstance(engine, ServedEngine)
+        if isinstance(engine, KserveEngine) and engine.protocol == "grpc":
+            asked = self.reached(self._contract).engine
+            assert isinstance(asked, KserveEngine)
+            return is_ready(asked, timeout_s=LOOK_S)
         host = self.parts.netloc.rpartition(":")[0] if self.parts.port is not None else self.parts.netloc
         where = f"{self.parts.scheme}://{host}:{self.port}{self._machine.ready}"
         try:

@@ -162,6 +162,7 @@ def _carry_out(run: RunFolder, strategy: RunStrategy, progress: Progress, record
         live = strategy.observe(run)
         if isinstance(strategy, ServedStrategy):
             ask_answers(run, progress)
+            strategy.profile(run, attempts, progress)
         conclusion = conclude(run, live)
         results = strategy.refine(run, conclusion, progress)
         return _seal(run, live, conclusion, results, perf_counter() - started)

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from lynxbench.engines.kserve import parse_triton_stats, triton_between
+from lynxbench.engines.kserve_grpc import GrpcLanguage, build_grpc_probe
 from lynxbench.engines.openai import OpenAiLanguage, build_probe
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import BadResult
@@ -33,7 +35,9 @@ from lynxbench.run.client_job import ClientFleet, ClientJob, read_trace, seed_of
 from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of, saturation_of
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
+from lynxbench.run.grpc_server import tell_over_grpc
 from lynxbench.run.node_watch import watched_node
+from lynxbench.run.profile_pass import profile_server
 from lynxbench.run.run_outcome import Progress
 from lynxbench.run.served_precision import with_formats
 from lynxbench.run.server_watch import watched_server
@@ -143,6 +147,17 @@ class ServedStrategy:
             server=counts_between(contract, before, after),
         )
 
+    def profile(self, run: RunFolder, attempts: Sequence[Attempt], progress: Progress) -> None:
+        """Have the server profile a short load by itself, where the contract asks for it; the figures stand already."""
+        contract = run.registration.contract
+        if getattr(contract.engine, "profile", None) is None:
+            return
+        progress.note("a short load with the server's own profiler on; no figure is taken from it")
+        searched = isinstance(contract.workload.arrival, SaturatingArrival) and attempts and attempts[0].done
+        rate_per_s = saturation_of(attempts[0]).passed_per_s if searched else None
+        calibration = None if self._greeting is None else self._greeting.calibration
+        profile_server(run, self._asked(contract), self._server, calibration, rate_per_s)
+
     def refine(self, run: RunFolder, conclusion: Conclusion, progress: Progress) -> tuple[PrecisionResult, ...]:
         """A server is not changed from outside."""
         return conclusion.per_precision
@@ -165,7 +180,9 @@ class ServedStrategy:
 @contextmanager
 def _watched(folder: Path, contract: Contract, server: CapturedServer) -> Iterator[None]:
     """The server itself, and the node it runs on where the contract says who watches that."""
-    with watched_node(folder, engine_of(contract).node), watched_server(folder, _address_of(contract), server):
+    engine = engine_of(contract)
+    address = None if getattr(engine, "protocol", "") == "grpc" else _address_of(contract)
+    with watched_node(folder, engine.node), watched_server(folder, address, server):
         yield
 
 
@@ -198,7 +215,10 @@ def _fly(run: RunFolder, hosts: int) -> None:
         load = OpenLoop(load.offsets_ns[::hosts])
     else:
         load = replace(load, concurrency=max(1, load.concurrency // hosts))
-    flown = measure_preflight(OpenAiLanguage(), build_probe, load, protocol.min_duration_s)
+    engine = contract.engine
+    over_grpc = isinstance(engine, KserveEngine) and engine.protocol == "grpc"
+    language, build = (GrpcLanguage(streamed=True), build_grpc_probe) if over_grpc else (OpenAiLanguage(), build_probe)
+    flown = measure_preflight(language, build, load, protocol.min_duration_s)
     write_text(run.path / PREFLIGHT_FILE, flown.model_dump_json(indent=1))
 
 
@@ -209,8 +229,12 @@ def _look_at(contract: Contract) -> CapturedServer:
     """The server as it stands."""
     engine, model = engine_of(contract), contract.workload.model
     assert isinstance(model, ServedModel)
+    address, name, launch = _address_of(contract), model.name, engine.launch
+    if isinstance(engine, KserveEngine) and engine.protocol == "grpc":
+        told = partial(tell_over_grpc, engine, name)
+        return with_formats(capture_server(address, model=name, launch=launch, told=told))
     kserve = isinstance(engine, KserveEngine)
-    return with_formats(capture_server(_address_of(contract), model=model.name, launch=engine.launch, kserve=kserve))
+    return with_formats(capture_server(address, model=name, launch=launch, kserve=kserve))
 
 
 def _address_of(contract: Contract) -> Address:

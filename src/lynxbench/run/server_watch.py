@@ -1,7 +1,7 @@
 """A server watched while clients ask it: its own series beside the machine's, by a process that sends no load."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,14 @@ costs it two hundredths of a core."""
 
 
 @contextmanager
-def watched_server(folder: Path, address: Address, server: CapturedServer) -> Iterator[None]:
-    """Keep the server's series in the run's folder for as long as it is asked."""
-    readers: list[TelemetryReader] = [MetricsReader(lambda: read_metrics(address))]
+def watched_server(folder: Path, address: Address | None, server: CapturedServer) -> Iterator[None]:
+    """Keep the server's series in the run's folder for as long as it is asked; None has no metrics at its address."""
+    readers: list[TelemetryReader] = []
+    if address is not None:
+        readers.append(MetricsReader(lambda: read_metrics(address)))
     if server.process is not None:
         readers.append(ThreadReader(server.process.pid))
-    with ReadingsSampler(folder / SERVER_FILE, readers, INTERVAL_S):
+    with ReadingsSampler(folder / SERVER_FILE, readers, INTERVAL_S) if readers else nullcontext():
         yield
 
 

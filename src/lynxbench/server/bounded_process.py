@@ -15,14 +15,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lynxbench.errors import BadLedger
+from lynxbench import errors
+from lynxbench.errors import BadLedger, LynxbenchError
 from lynxbench.ledger.location import Location
 from lynxbench.server.settings import WorkerBounds
 
 START_S = 120.0
 """A process that is not ready by then never will be."""
 GRACE_S = 5.0
-MOST_ANSWER_BYTES = 1 << 20
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _ENDED: dict[int, str] = {
     signal.SIGXCPU: "it took more than {cpu_s} s of a processor",
@@ -31,8 +31,17 @@ _ENDED: dict[int, str] = {
 }
 
 
+def refusal_of(answer: Mapping[str, Any]) -> LynxbenchError:
+    """The error that a process met and said by its kind and line."""
+    kind = getattr(errors, str(answer.get("refused")), LynxbenchError)
+    assert issubclass(kind, LynxbenchError)
+    return kind(str(answer.get("line")))
+
+
 class BoundedProcess:
     """One process of a module, started when it is first asked, and again after each question that it died of."""
+
+    most_answer_bytes = 1 << 20
 
     def __init__(
         self, module: str, location: Location, environment: Mapping[str, str], scratch: Path, bounds: WorkerBounds
@@ -57,6 +66,10 @@ class BoundedProcess:
         finally:
             if left:  # what it would still say would be taken for the answer to another question
                 self.close()
+
+    def more_told(self) -> dict[str, Any]:
+        """What it is told once, when it starts, beside where the ledger is."""
+        return {}
 
     def interrupt(self) -> None:
         """Whoever waits for an answer gets none."""
@@ -108,6 +121,7 @@ class BoundedProcess:
             "blobs": self._location.blobs,
             "scratch": str(self._scratch.absolute()),
             "bounds": asdict(self._bounds),
+            **self.more_told(),
         }
         if not self._tell(process, [told]) or self._answer(process, START_S) is None:
             self.close()
@@ -136,7 +150,7 @@ class BoundedProcess:
         poller = select.poll()  # not select(): a server with many connections has numbers beyond its reach
         poller.register(process.stdout, select.POLLIN)
         while b"\n" not in self._unread:
-            if self._stop.is_set() or time.monotonic() > until or len(self._unread) > MOST_ANSWER_BYTES:
+            if self._stop.is_set() or time.monotonic() > until or len(self._unread) > self.most_answer_bytes:
                 return b""
             if poller.poll(200):
                 more = os.read(process.stdout.fileno(), 1 << 16)

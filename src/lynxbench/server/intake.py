@@ -4,11 +4,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from lynxbench import errors
-from lynxbench.errors import BadLedger, LynxbenchError
+from lynxbench.errors import BadLedger
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import Location
-from lynxbench.server.bounded_process import BoundedProcess
+from lynxbench.server.bounded_process import BoundedProcess, refusal_of
 from lynxbench.server.rights import Principal
 from lynxbench.server.settings import WorkerBounds
 from lynxbench.server.uploads import Taken
@@ -48,6 +47,4 @@ class IntakeProcess(BoundedProcess):
                 raise BadLedger(f"the bundle was not taken in: {self.why_ended()}; try again")
         if "taken" in answer:
             return Taken(**answer["taken"])
-        kind = getattr(errors, str(answer.get("refused")), LynxbenchError)
-        assert issubclass(kind, LynxbenchError)
-        raise kind(str(answer.get("line")))
+        raise refusal_of(answer)

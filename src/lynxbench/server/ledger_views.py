@@ -2,8 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -16,7 +15,6 @@ from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.evidence.statement import parse_time
 from lynxbench.ledger.ledger_tables import entries, results, subjects
-from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import (
@@ -37,11 +35,12 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.standing import Remark, Standing, Voice
-from lynxbench.record.histories import ContractResults, Past, history_of
+from lynxbench.record.histories import history_of
 from lynxbench.record.machine_names import machine_name
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.run.concluding import telemetry_in
 from lynxbench.server.page_cache import EVERYTHING
+from lynxbench.server.page_past import PagePast
 from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import NOT_YET, Recomputation, RecomputationState
 
@@ -89,49 +88,6 @@ class Spoken(NamedTuple):
 
     logged: Logged
     voice: Voice
-
-
-class PagePast(Past):
-    """The past as pages show it.
-
-    Lost or damaged documents leave gaps: one of them must not close every page about its contract. What this server
-    refuted is left out, as what was retracted is.
-    """
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(server.ledger, server.trust)
-        self._recomputations = server.recomputations
-
-    def find(self, named: str, newest: int | None = None) -> ContractResults:
-        """All results of a contract, with what speaks against some of them."""
-        results = super().find(named, newest)
-        refuted = self._recomputations.refuted(results.contract_id)
-        return replace(results, retracted={**refuted, **results.retracted})
-
-    def listed(self, ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
-        """The results whose entries can be read."""
-        try:
-            return super().listed(ledger, contract_id, newest)
-        except EvidenceInvalid:
-            return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest), readable=True)[::-1])
-
-    def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
-        """The entries of results that can be read: together, or one by one where one of them cannot."""
-        try:
-            return super().recorded(ledger, names)
-        except EvidenceInvalid:
-            readable: dict[str, Logged] = {}
-            for name in names:
-                with suppress(EvidenceInvalid):
-                    readable |= super().recorded(ledger, [name])
-            return readable
-
-    def document(self, ledger: OpenLedger, recorded: Logged) -> Result | None:
-        """A result's whole document, where it is there and holds."""
-        try:
-            return super().document(ledger, recorded)
-        except EvidenceInvalid:
-            return None
 
 
 def named(server: Server, text: str, what: str) -> str:
@@ -222,12 +178,14 @@ def cell_contracts(server: Server) -> frozenset[str]:
         .join(entries, entries.c.seq == subjects.c.seq)
         .where(entries.c.kind.in_(varied), subjects.c.what == "cited")
     )
-    beside = select(results.c.contract_id).where(results.c.result_id.not_in(cited))
-    chosen = select(results.c.contract_id).where(
-        results.c.contract_id.not_in(beside),
-        results.c.contract_id.not_in(cited),  # the contract that cells vary is cited, too
-    )
-    return frozenset(str(row[0]) for row in server.ledger.log.database.rows(chosen.distinct()))
+    log = server.ledger.log.database
+    if not log.rows(cited.limit(1)):  # then there is nothing to ask of every result
+        return frozenset()
+    # by subqueries: there may be more cells than a statement takes values; the contract that cells vary is cited, too
+    cells = select(results.c.contract_id).where(results.c.result_id.in_(cited), results.c.contract_id.not_in(cited))
+    beside = select(results.c.contract_id).where(results.c.contract_id.in_(cells), results.c.result_id.not_in(cited))
+    rows = [{str(row[0]) for row in log.rows(chosen.distinct())} for chosen in (cells, beside)]
+    return frozenset(rows[0] - rows[1])
 
 
 @cached()

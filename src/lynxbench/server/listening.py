@@ -35,7 +35,8 @@ def listen(server: Server, tls_cert: Path | None, tls_key: Path | None, ready: C
         server.stop()
         raise BadInput(f"{settings.host}:{settings.port}: {error.strerror or error}; give another --port") from error
     runner = uvicorn.Server(configured(make_app(server), settings, tls_cert, tls_key))
-    _look_around(server)
+    if not server.read_pages.addresses():  # those that were read last are made before anybody is answered
+        _look_around(server)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: the collector need not walk over it while somebody waits for a page
     ready(bound.getsockname()[1])

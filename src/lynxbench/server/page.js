@@ -14,7 +14,8 @@
   const draw = () => {
     const seen = points.filter((one) => one.value !== null);
     if (!seen.length) return;
-    const left = 60, right = 910, top = 14, bottom = 206;
+    const width = Math.max(240, svg.clientWidth), left = 60, right = width - 10, top = 14, bottom = 206;
+    svg.setAttribute("viewBox", `0 0 ${width} 240`); // at whatever width there is, so that words keep their size
     const end = Math.max(1, points[points.length - 1].at_s), high = Math.max(...seen.map((one) => one.value)) * 1.1 || 1;
     const x = (s) => left + (s / end) * (right - left), y = (v) => bottom - (v / high) * (bottom - top);
     const parts = [];
@@ -35,6 +36,7 @@
     parts.push(make("text", { x: right, y: bottom + 18, "text-anchor": "end", class: "tick" }, `${end.toFixed(0)} s`));
     svg.replaceChildren(...parts);
   };
+  new ResizeObserver(draw).observe(svg);
   let waiting = false;
   const source = new EventSource(`/api/v1/runs/${root.dataset.run}/events?after=${root.dataset.after}`);
   source.addEventListener("sample", (event) => {

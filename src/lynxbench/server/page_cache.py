@@ -2,16 +2,19 @@
 
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
 again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
-page ever takes more than a twentieth of the server's time. Nobody waits long for a page that is there: one that is ten
-seconds older than that at most is shown as it is while the new one is made, unless that is a matter of a moment. What
-people change here themselves shows at once.
+page ever takes more than a twentieth of the server's time. Nobody waits long for a page that is there: one that was
+true a minute ago is shown as it is while the new one is made, unless that is a matter of a moment. Those are made
+one after the other, with a rest after each, and elsewhere where somebody else can: whoever waits for a page that was
+never made does not wait for them. What people change here themselves shows at once.
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
@@ -26,18 +29,27 @@ T = TypeVar("T")
 EVERYTHING = "everything"
 OWN = "own"
 """What people changed in the server's own tables: schedules, keys, users, accepted levels."""
+EVERY_TOPIC = "every topic"
+"""So much changed that nothing which is kept still holds."""
 WORK = "work"
 """What agents and the server itself did: runs that began and ended, notices, messages. A page may lag behind these."""
 CLOCK = "clock"
 """Changes every second: for pages that show what time it is for somebody."""
 SHARE = 20.0
 OLDEST_S = 10.0
+STALE_S = 60.0
+"""A page that has been wrong for longer is not shown any more."""
+NOTED_S = 0.25
+NOTED = int(2 * STALE_S / NOTED_S)
+"""So many moments of change of a topic are known, one in a quarter of a second: more than a page may be wrong for."""
 MOST_BYTES = 96 << 20
 STEP = 2000
 PATIENCE_S = 0.02
 """So long somebody waits for a new page before an older one is shown: on a quiet server most are made by then."""
 MAKING = 2
-"""Pages that are made at a time: they share one interpreter, and the one that answers needs its turn."""
+"""Pages that somebody waits for are made so many at a time: they share one interpreter, which also answers."""
+REST_SHARE = 0.5
+"""After a page was made again, half as long as that took passes before the next."""
 
 
 class ChangeCounter:
@@ -47,19 +59,39 @@ class ChangeCounter:
         self._ledger = ledger
         self._lock = threading.Lock()
         self._generations: dict[str, int] = defaultdict(int)
+        self._epoch = 0
+        self._moments: dict[str, list[tuple[int, float]]] = {}
+        self._bumped: set[str] = set()
         self._last = self._newest()
 
     def generation(self, topic: str) -> int:
         """How often a topic changed."""
         if topic == CLOCK:
             return int(time.monotonic())
-        return self._generations.get(topic, 0)
+        return self._epoch + self._generations.get(topic, 0)
+
+    def changed_at(self, topic: str, since: int) -> float:
+        """When a topic first changed after it had changed so often, or a little before; long ago where nobody knows."""
+        before, count = -math.inf, since - self._epoch
+        for generation, at in tuple(self._moments.get(topic, ())):
+            if generation > count:
+                return at if generation == count + 1 else before
+            before = at
+        return before
 
     def bump(self, *topics: str) -> None:
         """Something changed that the log does not say."""
         with self._lock:
-            for topic in topics:
-                self._generations[topic] += 1
+            self._count(topics)
+            self._bumped.update(topics)
+            if len(self._bumped) > STEP:
+                self._bumped = {EVERY_TOPIC}
+
+    def take_bumped(self) -> list[str]:
+        """What changed that the log does not say, since this was asked last: for who keeps something elsewhere."""
+        with self._lock:
+            bumped, self._bumped = self._bumped, set()
+        return sorted(bumped)
 
     def refresh(self) -> bool:
         """Look at the log; whether anything is new."""
@@ -68,11 +100,19 @@ class ChangeCounter:
             if newest == self._last:
                 return False
             imported = newest - self._last > STEP  # then everything is new
-            for topic in list(self._generations) if imported else self._topics(self._last):
-                self._generations[topic] += 1
-            self._generations[EVERYTHING] += 1
+            self._count((EVERYTHING, EVERY_TOPIC) if imported else {EVERYTHING, *self._topics(self._last)})
             self._last = newest
             return True
+
+    def _count(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            if topic == EVERY_TOPIC:
+                self._epoch += 1
+                continue
+            self._generations[topic] += 1
+            now, moments = time.monotonic(), self._moments.setdefault(topic, [])
+            if not moments or now - moments[-1][1] >= NOTED_S:
+                self._moments[topic] = [*moments[-NOTED:], (self._generations[topic], now)]
 
     def _newest(self) -> int:
         with self._ledger.database.reading() as connection:
@@ -104,11 +144,22 @@ _NEWEST = select(func.coalesce(func.max(entries.c.seq), -1))
 
 
 class _Cached:
-    __slots__ = ("at", "generations", "size", "until", "value")
+    __slots__ = ("at", "generations", "size", "until", "value", "wrong_at")
 
-    def __init__(self, value: Any, generations: tuple[int, ...], size: int, spent_s: float) -> None:
+    def __init__(
+        self, value: Any, generations: tuple[int, ...], size: int, spent_s: float, wrong_at: float = math.inf
+    ) -> None:
         self.value, self.generations, self.size, self.at = value, generations, size, time.monotonic()
         self.until = self.at + min(SHARE * spent_s, OLDEST_S)
+        self.wrong_at = wrong_at
+        """Since when it is wrong by something kept that it was made from."""
+
+
+class _Wrong(threading.local):
+    """For every value that a thread is making, the outermost first: since when what it was given is wrong."""
+
+    def __init__(self) -> None:
+        self.parts: list[float] = []
 
 
 class PageCache:
@@ -120,6 +171,7 @@ class PageCache:
         self._lock = threading.Lock()
         self._cached: OrderedDict[Hashable, _Cached] = OrderedDict()
         self._making: dict[Hashable, threading.Lock] = {}
+        self._wrong = _Wrong()
         self._bytes = 0
         self.hits = 0
         self.misses = 0
@@ -130,45 +182,79 @@ class PageCache:
         if cached is None or not self._holds(cached, topics):
             return None
         self.hits += 1
-        return cached.value
+        return self._given(cached, topics)
 
     def aged(self, name: Hashable, topics: Sequence[str]) -> Any | None:
-        """What is kept though it is no longer true, where it lacks nobody's own change and is not too old."""
+        """What is kept though it is no longer true, where it lacks nobody's own change and was true a while ago."""
         cached = self._cached.get(name)
-        if cached is None or self._lacks_own(cached, topics) or time.monotonic() > cached.until + OLDEST_S:
+        if cached is None or self._lacks_own(cached, topics):
             return None
-        return cached.value
+        if time.monotonic() - self._wrong_since(cached, topics) > STALE_S:
+            return None
+        return self._given(cached, topics)
 
     def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], T]) -> T:
-        """What is kept and still true, or made now. Whoever comes while it is being made gets what was true before."""
-        value: T | None = self.peek(name, topics)
-        if value is not None:
-            return value
+        """What is kept and still true, or made now. Whoever comes while it is being made gets what was true a while
+        ago, where there is that, and waits otherwise."""
+        known = self.peek(name, topics)
+        if known is not None:
+            return cast(T, known)
         with self._lock:
             gate = self._making.setdefault(name, threading.Lock())
-        cached = self._cached.get(name)
-        if not gate.acquire(blocking=cached is None):
-            assert cached is not None
-            return cast(T, cached.value)
+        older = self.aged(name, topics)
+        if not gate.acquire(blocking=older is None):
+            return cast(T, older)
         try:
-            cached = self._cached.get(name)
-            if cached is not None and self._holds(cached, topics):
-                return cast(T, cached.value)
+            known = self.peek(name, topics)
+            if known is not None:
+                return cast(T, known)
             generations = tuple(self._pulse.generation(topic) for topic in topics)
             self.misses += 1
-            began = time.thread_time()
-            value = make()
-            self._keep(name, _Cached(value, generations, _size_of(value), time.thread_time() - began))
+            began = time.monotonic()  # by the clock: where other work slows it down, it is done less often
+            value, wrong_at = self.made(make)
+            self._keep(name, _Cached(value, generations, _size_of(value), time.monotonic() - began, wrong_at))
+            self.note(wrong_at)
             return value
         finally:
             gate.release()
             with self._lock:
                 self._making.pop(name, None)
 
+    def made(self, make: Callable[[], T]) -> tuple[T, float]:
+        """What a function makes, and since when something kept that it was given is wrong; never, where none is."""
+        self._wrong.parts.append(math.inf)
+        try:
+            value = make()
+        finally:
+            wrong_at = self._wrong.parts.pop()
+        return value, wrong_at
+
+    def note(self, wrong_at: float) -> None:
+        """What this thread is making was given something that is wrong since then."""
+        if self._wrong.parts:
+            self._wrong.parts[-1] = min(self._wrong.parts[-1], wrong_at)
+
+    def _given(self, cached: _Cached, topics: Sequence[str]) -> Any:
+        """Its value; where it is wrong, whatever is being made from it is wrong as well, and made again."""
+        if not self._is_true(cached, topics):
+            self.note(self._wrong_since(cached, topics))
+        return cached.value
+
+    def _is_true(self, cached: _Cached, topics: Sequence[str]) -> bool:
+        now = tuple(self._pulse.generation(topic) for topic in topics)
+        return cached.wrong_at == math.inf and cached.generations == now
+
     def _holds(self, cached: _Cached, topics: Sequence[str]) -> bool:
-        if cached.generations == tuple(self._pulse.generation(topic) for topic in topics):
+        if self._is_true(cached, topics):
             return True
         return not self._lacks_own(cached, topics) and time.monotonic() < cached.until
+
+    def _wrong_since(self, cached: _Cached, topics: Sequence[str]) -> float:
+        pulse, held = self._pulse, dict(zip(topics, cached.generations, strict=True))
+        if CLOCK in held:  # it changes every second: as of when it was made
+            return cached.at
+        changed = [topic for topic, generation in held.items() if pulse.generation(topic) != generation]
+        return min([cached.wrong_at, *(pulse.changed_at(topic, held[topic]) for topic in changed)])
 
     def _lacks_own(self, cached: _Cached, topics: Sequence[str]) -> bool:
         return OWN in topics and cached.generations[topics.index(OWN)] != self._pulse.generation(OWN)
@@ -196,18 +282,36 @@ class PageMaker:
 
     def __init__(self, cache: PageCache) -> None:
         self._cache = cache
-        self._few = CapacityLimiter(MAKING)
-        self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+        self._few, self._one = CapacityLimiter(MAKING), CapacityLimiter(1)
+        self._turn = asyncio.Semaphore()
+        self._awaited: dict[Hashable, asyncio.Task[Any]] = {}
+        self._remade: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def page(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> Any:
-        """A page that is kept and still true, a new one, or one that has aged a little while that is being made."""
+    @property
+    def idle(self) -> bool:
+        """Whether no page is being made."""
+        return not self._awaited and not self._remade
+
+    async def page(
+        self,
+        name: Hashable,
+        topics: Sequence[str],
+        make: Callable[[], Any],
+        elsewhere: Callable[[], Any] | None = None,
+    ) -> Any:
+        """A page that is kept and still true, a new one, or one that has aged a little while that is being made.
+
+        `elsewhere` makes the same without taking this interpreter's time: for pages that nobody waits for.
+        """
         page = self._cache.peek(name, topics)
         if page is not None:
             return page
-        crowded, task = len(self._tasks) >= MAKING, self._start(name, topics, make)
-        older = self._cache.aged(name, topics)
+        crowded, older = not self.idle, self._cache.aged(name, topics)
         if older is None:
-            return await asyncio.shield(task)
+            work = partial(self._cache.get, name, topics, make)
+            return await asyncio.shield(self._started(self._awaited, name, lambda: self.alone(work)))
+        work = partial(self._cache.get, name, topics, elsewhere or make)
+        task = self._started(self._remade, name, lambda: self._behind(work))
         if not crowded:
             await asyncio.wait([task], timeout=PATIENCE_S)
         if task.done():
@@ -220,10 +324,24 @@ class PageMaker:
         """A page of one viewer's own."""
         return await to_thread.run_sync(make, limiter=self._few)
 
-    def _start(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> asyncio.Task[Any]:
-        task = self._tasks.get(name)
+    async def _behind(self, make: Callable[[], Any]) -> Any:
+        """A page that is shown as it was meanwhile: one after the other, with a rest after each."""
+        await self._turn.acquire()
+        began = time.monotonic()
+        try:
+            return await to_thread.run_sync(make, limiter=self._one)
+        finally:
+            rest_s = REST_SHARE * (time.monotonic() - began)
+            asyncio.get_running_loop().call_later(rest_s, self._turn.release)
+
+    def _started(
+        self,
+        tasks: dict[Hashable, asyncio.Task[Any]],
+        name: Hashable,
+        work: Callable[[], Coroutine[Any, Any, Any]],
+    ) -> asyncio.Task[Any]:
+        task = tasks.get(name)
         if task is None:
-            task = asyncio.create_task(self.alone(lambda: self._cache.get(name, topics, make)))
-            self._tasks[name] = task
-            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+            task = tasks[name] = asyncio.create_task(work())
+            task.add_done_callback(lambda _: tasks.pop(name, None))
         return task

@@ -1,6 +1,5 @@
 """Pages that are read, and files to take away: addresses to pages, kept while nothing changes."""
 
-import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
@@ -35,7 +34,8 @@ from lynxbench.server.pages import page_shell as shell
 from lynxbench.server.pages import results_page as results
 from lynxbench.server.pages import runs_page as runs
 from lynxbench.server.pages import search_page as searching
-from lynxbench.server.rights import API
+from lynxbench.server.read_pages import ELSEWHERE
+from lynxbench.server.rights import API, INSIDE
 from lynxbench.server.routing import OPEN, READ, Routes, TheCaller, TheServer, answer, server_of
 from lynxbench.server.server_state import Server
 
@@ -65,15 +65,25 @@ class PageVisit:
         name = ("page", make.__module__, make.__qualname__, given, *named.items())
         if not keep:
             return self.html(await self.server.pages.alone(work))
-        page = await self.server.pages.page(name, topics, work)
+        elsewhere = partial(self._made_elsewhere, work, make, given, named)
+        if self.request.scope.get(INSIDE) == ELSEWHERE:
+            page = await self.server.pages.page(name, topics, elsewhere)
+        else:
+            page = await self.server.pages.page(name, topics, work, elsewhere if self.server.looks_after else None)
         self.server.read_pages.note(self.request.scope)
         return self.html(page)
+
+    def _made_elsewhere(
+        self, work: Callable[[], shell.Page], make: MakePage, given: tuple[Hashable, ...], named: dict[str, Hashable]
+    ) -> shell.Page:
+        """The same, by the process that makes pages; here where that cannot."""
+        return self.server.page_process.make(make, given, named) or work()
 
     def html(self, page: shell.Page) -> Response:
         """A page in its shell, for whoever asks."""
         request = self.request
-        text = shell.render_shell(page, request.state.principal, request.url.path).encode()
-        mark = f'"{hashlib.blake2b(text, digest_size=12).hexdigest()}"'
+        text, digest = shell.render_shell(page, request.state.principal, request.url.path)
+        mark = f'"{digest}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": mark}
         if page.status == 200 and request.headers.get("if-none-match") == mark:
             return Response(status_code=304, headers=headers)
@@ -175,10 +185,7 @@ async def results_(
     texts |= {"tag": tag, "before": before}
     filters = {name: text[:80] for name, text in texts.items() if text}
 
-    def make(server: Server, *_: object) -> shell.Page:
-        return results.results_page(server, reading.wanted_of(server, filters, results.PER_PAGE), filters)
-
-    return await here.show((EVERYTHING, OWN), make, *sorted(filters.items()))
+    return await here.show((EVERYTHING, OWN), results.results_page, tuple(filters.items()))
 
 
 @route("GET", "/results/{result}", READ)
@@ -223,7 +230,7 @@ async def compare_(
         return await _selected(here, several, chosen)
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
-        return await here.show((EVERYTHING,), compare.compare_form_page, a, b, keep=False)
+        return await here.show((EVERYTHING,), compare.compare_form_page, a, b, keep=not (a or b))
     try:
         left, right = await here.find(a, "result"), await here.find(b, "result")
         return await here.show((left, right, OWN), compare.compare_page, left, right, chosen)
@@ -257,7 +264,7 @@ async def search_(here: Here, q: str = "") -> Response:
 async def diff_(here: Here, a: str = "", b: str = "", all: bool = False) -> Response:
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
-        return await here.show((EVERYTHING,), executors.diff_form_page, a, b, keep=False)
+        return await here.show((EVERYTHING,), executors.diff_form_page, a, b, keep=not (a or b))
     left = await run_in_threadpool(compare.diff_names, here.server, a)
     right = await run_in_threadpool(compare.diff_names, here.server, b)
     return await here.show((left, right), executors.diff_page, left, right, all_tiers=all)
@@ -312,8 +319,7 @@ def _analyses(place: str) -> None:
     @route("GET", f"{place}/{{analysis}}", READ)
     async def page(here: Here, analysis: Analysis) -> Response:
         logged = await run_in_threadpool(analyses.find, here.server, analysis, place)
-        make = lambda server, _: analyses.analysis_page(server, logged)  # noqa: E731
-        return await here.show((EVERYTHING, OWN), make, body_of(logged).analysis_id)
+        return await here.show((EVERYTHING, OWN), analyses.analysis_page, body_of(logged).analysis_id, place)
 
     @route("GET", f"{place}/{{analysis}}/analysis.json", READ)
     def document(server: TheServer, analysis: Analysis) -> Response:

@@ -1,5 +1,6 @@
 """Which pages people read lately: after a restart those are made before anybody is answered, not all at once after."""
 
+import asyncio
 import json
 import time
 from collections import OrderedDict
@@ -18,8 +19,11 @@ from lynxbench.watch.store_tables import properties
 
 MOST_PAGES: Final = 200
 MOST_ADDRESS: Final = 300
-LONGEST_S: Final = 10.0
+LONGEST_S: Final = 15.0
 """A restart takes at most so much longer; what is not made by then is made when somebody asks for it."""
+HERE: Final = "here"
+ELSEWHERE: Final = "elsewhere"
+"""Who is to make a page that the server itself asks for."""
 _PROPERTY: Final = "pages_read"
 
 
@@ -55,18 +59,24 @@ class ReadPages:
             self._kept = addresses
 
     async def make_all(self, app: ASGIApp, seconds: float = LONGEST_S) -> int:
-        """Have them made and kept, for so long at most; how many were. One that cannot be made tells whoever asks."""
-        until, made = time.monotonic() + seconds, 0
-        for address in self.addresses():
-            if time.monotonic() > until:
-                break
-            with suppress(Exception):
-                await app(_scope_of(address), _nothing, _ignored)
-                made += 1
-        return made
+        """Have them made and kept, for so long at most, by two at a time: here, and by the process that makes pages.
+
+        How many were. One that cannot be made tells whoever asks.
+        """
+        until, left = time.monotonic() + seconds, self.addresses()[::-1]
+
+        async def make(where: str) -> int:
+            made = 0
+            while left and time.monotonic() < until:
+                with suppress(Exception):
+                    await app(_scope_of(left.pop(), where), _nothing, _ignored)
+                    made += 1
+            return made
+
+        return sum(await asyncio.gather(make(HERE), make(ELSEWHERE)))
 
 
-def _scope_of(address: str) -> dict[str, Any]:
+def _scope_of(address: str, where: str) -> dict[str, Any]:
     """A request that no other program can make: the server's own."""
     parts = urlsplit(address)
     return {
@@ -82,7 +92,7 @@ def _scope_of(address: str) -> dict[str, Any]:
         "headers": [],
         "client": None,
         "server": None,
-        INSIDE: True,
+        INSIDE: where,
     }
 
 

@@ -2,6 +2,7 @@
 own word."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,12 +12,16 @@ from lynxbench.errors import BadLedger, LynxbenchError
 from lynxbench.ledger.location import Location
 from lynxbench.server.bounded_process import BoundedProcess
 from lynxbench.server.settings import WorkerBounds
-from lynxbench.watch.recomputations import DueResult, Recomputations, RecomputationState
+from lynxbench.watch.recomputations import FIGURES, WHOLE, DueResult, Recomputations, RecomputationState
 
 AT_ONCE = 16
 """Results whose figures are asked for together: what is written down of them is then one change, not sixteen."""
 REST_SHARE = 9.0
 """What was in the ledger before is no hurry: it takes a tenth of one processor at most."""
+CALM_S = 1.0
+"""The whole of a result takes twenty times as long as its figures: it waits until no figures were due for so long …"""
+LONGEST_WAIT_S = 30.0
+"""… but not for ever: where results never stop coming, one is taken whole as often as this."""
 LOOK_S, RETRY_S = 1.0, 10.0
 
 Outcome = tuple[RecomputationState, list[str]]
@@ -59,8 +64,11 @@ class RecomputeQueue:
         process: RecomputeProcess,
         told: Callable[[DueResult, RecomputationState], None],
         log: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recomputations, self._process, self._told, self._log = recomputations, process, told, log
+        self._clock, self._figures_at, self._whole_at = clock, -math.inf, clock()
+        self._undecided_to, self._whole_to = recomputations.reached(), recomputations.reached(WHOLE)
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._broken = False
@@ -88,9 +96,21 @@ class RecomputeQueue:
             self._thread.join(timeout=10)
         self._process.close()
 
-    def take_next(self, most: int = 1) -> DueResult | None:
+    def take_due(self) -> DueResult | None:
+        """The same as `take_next`, of what may be taken now: while results come, their figures go before the rest."""
+        now = self._clock()
+        calm = now - self._figures_at >= CALM_S or now - self._whole_at >= LONGEST_WAIT_S
+        calm = calm or self._whole_to < self._undecided_to  # samples alone did not decide: the whole is no luxury
+        due = self.take_next(AT_ONCE, figures_alone=not calm)
+        if due is not None and due.whole:
+            self._whole_at = self._clock()
+        elif due is not None:
+            self._figures_at = self._clock()
+        return due
+
+    def take_next(self, most: int = 1, *, figures_alone: bool = False) -> DueResult | None:
         """Recompute the next result that is due, or the figures of several that are; None where there is none."""
-        due = self._recomputations.due_together(most)
+        due = self._recomputations.due_together(most, figures_alone=figures_alone)
         if not due:
             return None
         outcomes: list[tuple[DueResult, Outcome]] = []
@@ -107,6 +127,10 @@ class RecomputeQueue:
     def _keep(self, outcomes: Sequence[tuple[DueResult, Outcome]]) -> None:
         self._recomputations.keep_all([(due, *outcome) for due, outcome in outcomes])
         for due, (state, lines) in outcomes:
+            if due.mark == WHOLE:
+                self._whole_to = due.seq
+            elif due.mark == FIGURES and state is RecomputationState.CANNOT:
+                self._undecided_to = due.seq
             if state is not RecomputationState.HOLDS:
                 fields = {"result": due.result_id, "state": state.value, "why": lines[0] if lines else ""}
                 self._log.warning("recomputed", extra=fields)
@@ -116,7 +140,7 @@ class RecomputeQueue:
         while not self._stop.is_set():
             began = time.monotonic()
             try:
-                due = self.take_next(AT_ONCE)
+                due = self.take_due()
                 self._broken = False
             except (LynxbenchError, OSError) as error:
                 self._broken = True

@@ -25,6 +25,7 @@ from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.page_process import PageProcess
 from lynxbench.server.provider import Provider
 from lynxbench.server.provider_accounts import ProviderAccounts
 from lynxbench.server.provider_settings import SECRET_VARIABLE
@@ -90,6 +91,7 @@ class Server:
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
         self.pages = PageMaker(self.cache)
+        self.page_process = PageProcess(settings, location, store_at, self.pulse, self.cache, self.log)
         self.read_pages = ReadPages(self.store)
         self.metrics = ServerMetrics()
         self.reads = Limiter(settings.reads_per_s)
@@ -109,6 +111,11 @@ class Server:
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._describe()
+
+    @property
+    def looks_after(self) -> bool:
+        """Whether it looks after things at all, with processes of its own: not where it only makes pages."""
+        return self._thread is not None
 
     @property
     def trust(self) -> TrustList:
@@ -139,7 +146,7 @@ class Server:
 
     def take_in(self, path: Path, who: Principal) -> Taken:
         """A submission into the ledger: by a process of its own, where the server looks after things at all."""
-        take = take_in if self._thread is None else lambda _, *given: self._intake.take_in(*given)
+        take = take_in if not self.looks_after else lambda _, *given: self._intake.take_in(*given)
         return take(self.ledger, path, self.keys.trust(), who, time.time())
 
     # --- what nobody asked for just now -------------------------------------------------------------------------------
@@ -157,8 +164,9 @@ class Server:
         if self._thread is not None:
             self._thread.join(timeout=10)
         self.recomputing.stop()
-        self._intake.interrupt()
-        self._intake.close()
+        for process in (self._intake, self.page_process):
+            process.interrupt()
+            process.close()
         self.store.close()
         self.ledger.log.close()
 
@@ -222,12 +230,12 @@ class Server:
         """Judge what was recomputed; whether none of them is still to be."""
         # What its own samples refute is held against nothing: that is known first.
         awaited = self.recomputations.awaited_among(among.names) if self.recomputing.working else set()
+        places = self.scheduler.places_of(list(among.names.values()))
         for logged in among.entries:
             if self._stop.is_set() or logged.seq in awaited:
                 return False
             try:
-                place = self.scheduler.place_of(among.names[logged.seq])
-                notice = self.watch.judge_among(among, logged, place)
+                notice = self.watch.judge_among(among, logged, places.get(among.names[logged.seq]))
             except LynxbenchError as error:
                 self._not_judged(logged.seq, error)
                 continue

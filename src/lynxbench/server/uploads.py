@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ class Uploads:
                     "made_by": who,
                 }
                 connection.execute(insert(uploads), [row])
-        return self._one(select(uploads).where(mine, uploads.c.sha256 == sha256), sha256)
+                return Upload(str(row["upload_id"]), team, sha256, size_bytes, 0, OPEN, None)
+        return self._of(known)
 
     def get(self, upload_id: str, team: str) -> Upload:
         """An upload of a team; NotFound where there is none."""
@@ -120,9 +121,11 @@ class Uploads:
     def finish(self, upload: Upload, outcome: Taken) -> Upload:
         """The bundle is in the ledger; its part is not needed any more."""
         chosen = update(uploads).where(uploads.c.upload_id == upload.upload_id)
-        self._store.change(chosen.values(state=DONE, outcome=json.dumps(asdict(outcome))))
+        touched = self._store.change(chosen.values(state=DONE, outcome=json.dumps(asdict(outcome))))
         self._part(upload.upload_id).unlink(missing_ok=True)
-        return self.get(upload.upload_id, upload.team)
+        if not touched:  # somebody discarded it meanwhile
+            return self.get(upload.upload_id, upload.team)
+        return replace(upload, received_bytes=upload.size_bytes, state=DONE, outcome=outcome)
 
     def discard(self, upload_id: str) -> None:
         """Forget an upload and its bytes."""
@@ -134,7 +137,9 @@ class Uploads:
         return self._store.count(uploads, uploads.c.state == OPEN)
 
     def _one(self, chosen: Select[Any], name: str) -> Upload:
-        row = self._store.one(chosen, f"no upload {name[:80]!r} of your team")
+        return self._of(self._store.one(chosen, f"no upload {name[:80]!r} of your team"))
+
+    def _of(self, row: Any) -> Upload:
         file = self._part(row.upload_id)
         done = row.state == DONE
         received = row.size_bytes if done else file.stat().st_size if file.exists() else 0

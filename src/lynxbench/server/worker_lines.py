@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.server.settings import WorkerBounds
@@ -16,23 +16,41 @@ Answer = Callable[[OpenLedger, dict[str, Any], Path], dict[str, Any]]
 
 
 def answer_lines(answer: Answer, priority: int, *, unseen: bool) -> None:
-    """Answer every line, until nobody asks any more; what is asked may write into the folder it is given."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    told = json.loads(sys.stdin.readline())
-    bounds, folder = WorkerBounds(**told["bounds"]), Path(told["scratch"]) / "run"
-    _bound_process(bounds, priority)
-    with open_ledger(Location(told["database"], told["blobs"]), os.environ, unseen=unseen) as ledger:
+    """Answer every line about a ledger; what is asked may write into the folder it is given."""
+    with Questions(priority) as questions:
+        told = questions.told
+        with open_ledger(Location(told["database"], told["blobs"]), os.environ, unseen=unseen) as ledger:
+            folder = Path(told["scratch"]) / "run"
+            questions.answer(lambda asked: answer(ledger, asked, folder))
 
-        def write(document: dict[str, Any]) -> None:
-            answers.write(f"{json.dumps(document)}\n")
-            answers.flush()
 
-        write({"ready": True})
+class Questions:
+    """Lines on the standard input, each answered by one; the first says what this process needs to know."""
+
+    def __init__(self, priority: int) -> None:
+        self._answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)  # whatever a library prints is no answer
+        self.told: dict[str, Any] = json.loads(sys.stdin.readline())
+        self._bounds = WorkerBounds(**self.told["bounds"])
+        _bound_process(self._bounds, priority)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._answers.close()
+
+    def answer(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Say that it begins, and answer until nobody asks any more."""
+        self._write({"ready": True})
         for line in sys.stdin:
-            _bound_question(bounds)
-            write(answer(ledger, json.loads(line), folder))
+            _bound_question(self._bounds)
+            self._write(answer(json.loads(line)))
             signal.alarm(0)
+
+    def _write(self, document: dict[str, Any]) -> None:
+        self._answers.write(f"{json.dumps(document)}\n")
+        self._answers.flush()
 
 
 def _bound_process(bounds: WorkerBounds, priority: int) -> None:

@@ -1,5 +1,6 @@
 """The one door through which numbers enter the statistics."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,3 +22,19 @@ def as_series(values: Numbers) -> Floats:
         first = int(np.argmin(finite))
         raise BadSeries(f"value {first} of the series is {series[first]}: every value must be finite")
     return series
+
+
+def mean_of(values: Floats) -> float:
+    """The mean, to the bit that `np.mean` gives, without what that looks at first."""
+    return float(np.add.reduce(values) / values.size)
+
+
+def median_of(values: Floats) -> float:
+    """The median of finite values, to the bit that `np.median` gives; NaN where there are none."""
+    if not values.size:
+        return math.nan
+    middle = values.size // 2
+    if values.size % 2:
+        return float(np.partition(values, middle)[middle]) + 0.0  # no zero has a sign, as numpy's has none
+    parted = np.partition(values, (middle - 1, middle))
+    return float((parted[middle - 1] + parted[middle]) / 2) + 0.0

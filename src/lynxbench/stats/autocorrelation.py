@@ -1,5 +1,7 @@
 """How many independent values a correlated series is worth."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -8,6 +10,8 @@ from lynxbench.stats.arrays import Floats, Numbers, as_series
 ROUNDING = float(8 * np.finfo(np.float64).eps)
 SURELY = 1e-9
 """A correlation further from 0 than this is not there by rounding: transforms of a billion values are off by less."""
+AT_ONCE = 1 << 16
+"""Values of one process that are transformed together: half a megabyte, however long series are."""
 Mask = npt.NDArray[np.bool_]
 
 
@@ -27,7 +31,7 @@ def _autocorrelation(series: Floats) -> Floats:
     if peak <= ROUNDING * float(np.abs(series).max()):
         return acf
     centred = centred / peak
-    size = 1 << (2 * series.size - 1).bit_length()
+    size = _transform_size(series.size)
     spectrum = np.fft.rfft(centred, size)
     covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)[: series.size]
     return np.asarray(covariance / covariance[0], dtype=np.float64)
@@ -67,6 +71,56 @@ def exceedance_time(beyond: Mask) -> float:
     return _integrated_time(beyond.astype(np.float64))
 
 
+def exceedance_times(masks: Sequence[Mask]) -> list[list[float]]:
+    """The same of several series, each with a row for every place that is looked at.
+
+    Those of about one length are transformed together: to the same bits, and quicker.
+    """
+    times: list[list[float]] = [[] for _ in masks]
+    by_size: dict[int, list[int]] = {}
+    for number, beyond in enumerate(masks):
+        rows, count = beyond.shape
+        size = _transform_size(count)
+        if count < 4:
+            times[number] = [1.0] * rows
+        elif rows * size > AT_ONCE:  # then it is the transform that takes long: whether it is needed is seen first
+            times[number] = [exceedance_time(row) for row in beyond]
+        else:
+            by_size.setdefault(size, []).append(number)
+    for size, numbers in by_size.items():
+        for number, found in zip(numbers, _times_together([masks[number] for number in numbers], size), strict=True):
+            times[number] = found
+    return times
+
+
+def _times_together(masks: Sequence[Mask], size: int) -> list[list[float]]:
+    """Each row is computed as `_integrated_time` computes it alone, so that not a bit differs."""
+    ends = np.cumsum([len(beyond) for beyond in masks]).tolist()
+    series = np.zeros((ends[-1], size))
+    for end, beyond in zip(ends, masks, strict=True):
+        rows, count = beyond.shape
+        mean = np.count_nonzero(beyond, axis=1) / count
+        peak = np.maximum(1.0 - mean, mean)
+        above, below = (1.0 - mean) / peak, (0.0 - mean) / peak
+        series[end - rows : end, :count] = np.where(beyond, above[:, None], below[:, None])
+    spectrum = np.fft.rfft(series, size)
+    covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
+    longest = max(beyond.shape[1] for beyond in masks) // 2 * 2
+    acf = covariance[:, :longest] / covariance[:, :1]
+    pairs = acf[:, 0::2] + acf[:, 1::2]
+    none = np.ones((len(pairs), 1), dtype=bool)
+    stops = np.concatenate((pairs <= 0, none), axis=1).argmax(axis=1).tolist()
+    falling = np.minimum.accumulate(pairs, axis=1)
+    return [
+        [_time_of(falling[row, : min(stops[row], beyond.shape[1] // 2)]) for row in range(end - len(beyond), end)]
+        for end, beyond in zip(ends, masks, strict=True)
+    ]
+
+
+def _transform_size(count: int) -> int:
+    return 1 << (2 * count - 1).bit_length()
+
+
 def _integrated_time(series: Floats) -> float:
     if series.size < 4:
         return 1.0
@@ -75,10 +129,12 @@ def _integrated_time(series: Floats) -> float:
     pairs = acf[0:even:2] + acf[1:even:2]
     negative = pairs <= 0
     first = int(negative.argmax())
-    positive = pairs[:first] if negative[first] else pairs
-    if positive.size == 0:
-        return 1.0
-    return max(1.0, float(2 * np.minimum.accumulate(positive).sum() - 1))
+    return _time_of(np.minimum.accumulate(pairs[:first] if negative[first] else pairs))
+
+
+def _time_of(falling: Floats) -> float:
+    """Twice the sum of the falling pairs, less what lag 0 counts twice."""
+    return max(1.0, float(2 * np.add.reduce(falling) - 1)) if falling.size else 1.0
 
 
 def effective_count(values: Numbers) -> float:

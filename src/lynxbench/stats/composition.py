@@ -15,6 +15,8 @@ from lynxbench.model.samples import Float64, Int64
 FEWEST = 3
 """Names on each side of a place."""
 ORDERS = 999
+AT_ONCE = 111
+"""Orders whose ratios are made at once: a long sequence of many names stays within some megabytes."""
 ERROR = 0.05
 SEED = 20261116
 
@@ -36,27 +38,30 @@ def find_shifts(names: Sequence[str]) -> tuple[Shift, ...]:
 def _shifts(codes: Int64, offset: int) -> list[Shift]:
     if len(codes) < 2 * FEWEST or len(np.unique(codes)) < 2:
         return []
-    index, ratio = _clearest(codes)
+    gains = _gains(codes[np.newaxis])[0]
+    place = int(np.argmax(gains))
     random = np.random.default_rng(SEED)
-    as_clear = sum(_clearest(random.permutation(codes))[1] >= ratio - 1e-9 for _ in range(ORDERS))
+    as_clear = 0
+    for begin in range(0, ORDERS, AT_ONCE):
+        orders = np.stack([random.permutation(codes) for _ in range(min(AT_ONCE, ORDERS - begin))])
+        as_clear += int(np.count_nonzero(_gains(orders).max(axis=1) >= gains[place] - 1e-9))
     p = (1 + as_clear) / (1 + ORDERS)
     if p > ERROR:
         return []
+    index = place + FEWEST
     before, after = _shifts(codes[:index], offset), _shifts(codes[index:], offset + index)
     return [*before, Shift(offset + index, p), *after]
 
 
-def _clearest(codes: Int64) -> tuple[int, float]:
-    """The place with the largest log-likelihood ratio, and that ratio."""
-    counts = np.cumsum(np.eye(int(codes.max()) + 1)[codes], axis=0)
-    left = counts[FEWEST - 1 : len(codes) - FEWEST]
-    gains = _log_likelihood(left) + _log_likelihood(counts[-1] - left) - _log_likelihood(counts[-1:])
-    best = int(np.argmax(gains))
-    return best + FEWEST, float(gains[best])
+def _gains(orders: Int64) -> Float64:
+    """The log-likelihood ratio of every place of each order, a row each."""
+    counts = np.cumsum(np.eye(int(orders.max()) + 1)[orders], axis=1)
+    left, whole = counts[:, FEWEST - 1 : orders.shape[1] - FEWEST], counts[:, -1:]
+    return _log_likelihood(left) + _log_likelihood(whole - left) - _log_likelihood(whole)
 
 
 def _log_likelihood(counts: Float64) -> Float64:
     """Of each row of counts under its own composition; a name that does not occur adds nothing."""
-    whole = counts.sum(axis=1, keepdims=True)
+    whole = counts.sum(axis=-1, keepdims=True)
     logs = np.log(np.where(counts > 0, counts / whole, 1.0))
-    return np.asarray((counts * logs).sum(axis=1))
+    return np.asarray((counts * logs).sum(axis=-1))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lynxbench.model.interval import Interval
-from lynxbench.stats.arrays import Floats
+from lynxbench.stats.arrays import Floats, mean_of
 from lynxbench.stats.intervals import student_quantile
 
 MAX_PHI = 0.97  # prewhitening stops short of a unit root (Andrews & Monahan 1992 use .97)
@@ -73,7 +73,7 @@ def straight_line(values: Floats) -> tuple[float, Floats]:
     """Least-squares change over the whole stretch (n points of slope), and the residuals."""
     time = np.arange(values.size, dtype=np.float64) - (values.size - 1) / 2
     slope = float(time @ values) / float(time @ time)
-    return slope * values.size, values - float(np.mean(values)) - slope * time
+    return slope * values.size, values - mean_of(values) - slope * time
 
 
 def noise_of(residuals: Floats) -> Noise:
@@ -115,14 +115,14 @@ def total_drift(
 def tail_shift(values: Floats, noise: Noise, confidence: float) -> Interval:
     """Mean of the last third minus mean of the first third."""
     third = max(1, values.size // 3)
-    change = float(np.mean(values[-third:]) - np.mean(values[:third]))
+    change = mean_of(values[-third:]) - mean_of(values[:third])
     return _around(change, noise.long_run_sigma * math.sqrt(2 / third), noise, confidence)
 
 
 def head_excess(values: Floats, noise: Noise, confidence: float, head: int) -> Interval:
     """Mean of the first `head` points minus mean of the last half: what a warm-up cut too early leaves behind."""
     rest = max(1, values.size // 2)
-    change = float(np.mean(values[:head]) - np.mean(values[-rest:]))
+    change = mean_of(values[:head]) - mean_of(values[-rest:])
     return _around(change, noise.long_run_sigma * math.sqrt(1 / head + 1 / rest), noise, confidence)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.verdicts import SteadyVerdict
-from lynxbench.stats.arrays import Floats, Numbers, as_series
+from lynxbench.stats.arrays import Floats, Numbers, as_series, mean_of
 from lynxbench.stats.autocorrelation import autocorrelation
 from lynxbench.stats.drift import (
     LATEST,
@@ -169,7 +169,7 @@ def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
     line = change, residuals = straight_line(rest)
     period = find_cycle(residuals)
     points = _cycles(rest, period).mean(axis=1) if period else rest
-    mean = float(np.mean(points))
+    mean = mean_of(points)
     if period:
         line = straight_line(points)
     noise = noise_of(line[1])
@@ -196,7 +196,7 @@ def _cut_matters(series: Floats, start: int) -> bool:
         return False
     rest = series[start:]
     noise = noise_of(straight_line(rest)[1])
-    apart = abs(float(np.mean(series[:start]) - np.mean(rest)))
+    apart = abs(mean_of(series[:start]) - mean_of(rest))
     return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
 
 
@@ -204,10 +204,10 @@ def _is_transient(series: Floats, start: int, change: float, period: int, noise:
     """Whether the part cut off lies, beyond doubt, away from where the line through the rest would put it."""
     rest = series[start:]
     back = (start + rest.size) / 2  # from the middle of what is counted to the middle of what was cut
-    expected = float(np.mean(rest)) - change / rest.size * back
+    expected = mean_of(rest) - change / rest.size * back
     variance = 1 / start + 1 / rest.size + 12 * back**2 / rest.size**3
     error = noise.long_run_sigma * math.sqrt(variance * max(period, 1))
-    return abs(float(np.mean(series[:start])) - expected) > TRANSIENT_T * error
+    return abs(mean_of(series[:start]) - expected) > TRANSIENT_T * error
 
 
 def _settled_view(series: Floats, start: int, confidence: float, bound: float, horizon: int) -> _View:
@@ -241,7 +241,7 @@ def _decide(whole: Floats, cut: Truncation, view: _View, bound: float) -> tuple[
 
 
 def _no_figures(series: Floats, reason: SteadyReason) -> SteadyJudgement:
-    mean = Interval(math.nan, float(np.mean(series)) if series.size else math.nan, math.nan)
+    mean = Interval(math.nan, mean_of(series) if series.size else math.nan, math.nan)
     unknown = UNKNOWN_INTERVAL
     return SteadyJudgement(
         SteadyVerdict.INCONCLUSIVE, reason, 0, series.size, mean, unknown, unknown, unknown, 0, 0.0, 0.0
@@ -250,7 +250,7 @@ def _no_figures(series: Floats, reason: SteadyReason) -> SteadyJudgement:
 
 def _level(counted: Floats, noise: Noise, confidence: float) -> Interval:
     """Mean with Student's interval on the effective count."""
-    mean, n_eff = float(np.mean(counted)), max(noise.n_eff, 2.0)
+    mean, n_eff = mean_of(counted), max(noise.n_eff, 2.0)
     reach = student_quantile((1 + confidence) / 2, n_eff - 1) * float(np.std(counted, ddof=1)) / math.sqrt(n_eff)
     return Interval(mean - reach, mean, mean + reach)
 
@@ -279,7 +279,7 @@ def _past_leading_outliers(start: int, outliers: npt.NDArray[np.int64]) -> int:
 
 def _stretches(series: Floats) -> Iterator[tuple[int, int]]:
     """For each length looked at, the stretch that departs most from the rest."""
-    total = np.concatenate(([0.0], np.cumsum(series - np.mean(series))))
+    total = np.concatenate(([0.0], np.cumsum(series - mean_of(series))))
     for share in EXCURSION_SHARES:
         length = max(MIN_STRETCH, round(share * series.size))
         if series.size - length >= MIN_STRETCH:
@@ -296,10 +296,10 @@ def _has_excursion(series: Floats, bound: float) -> bool:
 def _apart(series: Floats, inside: npt.NDArray[np.bool_], bound: float) -> bool:
     """Whether two parts differ by more than `bound` of the mean and by EXCURSION_T standard errors."""
     a, b = series[inside], series[~inside]
-    jump = abs(float(np.mean(a) - np.mean(b)))
-    if jump <= bound * abs(float(np.mean(series))):
+    jump = abs(mean_of(a) - mean_of(b))
+    if jump <= bound * abs(mean_of(series)):
         return False
-    noise = noise_of(series - np.where(inside, np.mean(a), np.mean(b)))
+    noise = noise_of(series - np.where(inside, mean_of(a), mean_of(b)))
     return jump > EXCURSION_T * noise.long_run_sigma * math.sqrt(1 / a.size + 1 / b.size)
 
 
@@ -307,7 +307,7 @@ def _kind_of_change(series: Floats, otherwise: SteadyReason) -> SteadyReason:
     """`step` or `excursion` where a jump, or a jump there and back, explains the series clearly better than a line."""
     line = straight_line(series)[1]
     left_by_line = float(line @ line)
-    centred = series - np.mean(series)
+    centred = series - mean_of(series)
     power, n = float(centred @ centred), series.size
     total = np.concatenate(([0.0], np.cumsum(centred)))
     places = np.arange(MIN_STRETCH, n - MIN_STRETCH + 1)

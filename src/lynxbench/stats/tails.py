@@ -1,7 +1,7 @@
 """Percentiles and shares with exact binomial bounds; a tail that the data cannot reach is said to be unresolved."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from lynxbench.errors import BadSeries
 from lynxbench.model.interval import Interval
 from lynxbench.stats.arrays import Floats, Numbers, as_series
-from lynxbench.stats.autocorrelation import exceedance_time
+from lynxbench.stats.autocorrelation import exceedance_times
 from lynxbench.stats.intervals import check_confidence, student_quantile
 
 FEWEST_DEGREES = 0.5
@@ -70,7 +70,19 @@ def percentiles_over_processes(
     if not values:
         raise BadSeries("a percentile needs at least one value")
     processes = _Processes(values)
-    return [_over_processes(processes, percentile, confidence) for percentile in percentiles]
+    asked = [_Asked(processes, percentile / 100) for percentile in percentiles]
+    # All transforms that the percentiles need are made together: of exceedances at them, then at their bounds.
+    processes.learn({at for one in asked for at in one.places})
+    within = [one.within(confidence) for one in asked]
+    processes.learn({at for _, _, further in within for at in further})
+    bounds = [one.bounds(confidence, *known) for one, known in zip(asked, within, strict=True)]
+    if len(values) < 2:
+        return bounds
+    if processes.degrees < FEWEST_DEGREES:
+        return [Interval(math.nan, each.estimate, math.nan) for each in bounds]
+    wider = _between(processes, [one.level for one in asked], confidence)
+    reaches = _share_reaches(processes, {at for one in asked for at in one.places}, confidence)
+    return [one.widened(reaches, *two) for one, *two in zip(asked, bounds, wider, strict=True)]
 
 
 class _Processes:
@@ -81,9 +93,11 @@ class _Processes:
         self.ordered = [np.sort(part) for part in parts]
         self.pooled = np.sort(np.concatenate(parts))
         self.sizes = np.array([part.size for part in parts], dtype=np.float64)
+        self.counts = [part.size for part in parts]
         self.degrees = _degrees(self.sizes)
         self.times: dict[tuple[int, int], float] = {}
         """Of exceedances, by process and how many they are: as many beyond another place are the same ones."""
+        self._hits: dict[float, list[int]] = {}
 
     @cached_property
     def others(self) -> list[Floats]:
@@ -93,30 +107,65 @@ class _Processes:
 
     def hits(self, at: float) -> list[int]:
         """How many values of each process lie beyond."""
-        return [part.size - int(part.searchsorted(at, "right")) for part in self.ordered]
+        known = self._hits.get(at)
+        if known is None:
+            known = self._hits[at] = [part.size - int(part.searchsorted(at, "right")) for part in self.ordered]
+        return known
+
+    def learn(self, places: Collection[float]) -> None:
+        """Compute the times of all exceedances beyond these places that are not known yet."""
+        unknown = [at for at in places if at not in self._hits]
+        if unknown:
+            found = [(part.size - part.searchsorted(unknown, "right")).tolist() for part in self.ordered]
+            self._hits.update(zip(unknown, map(list, zip(*found, strict=True)), strict=True))
+        fresh: dict[int, dict[int, float]] = {}
+        for at in places:
+            for number, (mine, count) in enumerate(zip(self.hits(at), self.counts, strict=True)):
+                if 0 < mine < count and (number, mine) not in self.times:
+                    fresh.setdefault(number, {})[mine] = at
+        if not fresh:
+            return
+        beyond = [self.parts[number] > np.array(list(wanted.values()))[:, None] for number, wanted in fresh.items()]
+        for (number, wanted), times in zip(fresh.items(), exceedance_times(beyond), strict=True):
+            self.times.update(zip(((number, mine) for mine in wanted), times, strict=True))
+
+    def time(self, number: int, mine: int, at: float) -> float:
+        """Of the exceedances of one process beyond a place."""
+        if (number, mine) not in self.times:
+            self.learn([at])
+        return self.times[number, mine]
 
 
-def _over_processes(processes: _Processes, percentile: float, confidence: float) -> Interval:
-    pooled, level = processes.pooled, percentile / 100
-    estimate = _at_rank(pooled, level * pooled.size, pooled.size)
-    ties = int(np.searchsorted(pooled, estimate))
-    places = {estimate, float(pooled[max(ties - 1, 0)])}
-    n_eff = min(_worth(processes, at) for at in places)
-    bounds = _bounded(pooled, level, confidence, n_eff)
-    further = {at for at in (bounds.low, bounds.high) if math.isfinite(at)}.difference(places)
-    worth = min((_worth(processes, at) for at in further), default=n_eff)
-    bounds = _bounded(pooled, level, confidence, worth) if worth < n_eff else bounds
-    if len(processes.parts) < 2:
-        return bounds
-    if processes.degrees < FEWEST_DEGREES:
-        return Interval(math.nan, bounds.estimate, math.nan)
-    wider = _between(processes, percentile, confidence)
-    low, high = min(bounds.low, wider.low), max(bounds.high, wider.high)  # what no rank within processes reaches is NaN
-    # Where values lie in lumps a percentile jumps, and the shares beyond it say how far they reach (Woodruff 1952).
-    reach = max(_share_reach(processes, at, confidence) for at in places)
-    low = min(low, _sorted_quantile(pooled, level - reach)) if level > reach else low
-    high = max(high, _sorted_quantile(pooled, level + reach)) if level + reach < 1 else high
-    return Interval(low, bounds.estimate, high)
+class _Asked:
+    """One percentile of the values of all processes, and the places where their exceedances matter for it."""
+
+    def __init__(self, processes: _Processes, level: float) -> None:
+        self.processes, self.level = processes, level
+        pooled = processes.pooled
+        estimate = _at_rank(pooled, level * pooled.size, pooled.size)
+        ties = int(np.searchsorted(pooled, estimate))
+        self.places = {estimate, float(pooled[max(ties - 1, 0)])}
+
+    def within(self, confidence: float) -> tuple[Interval, float, set[float]]:
+        """Bounds by what the values are worth at these places, that worth, and the places of the bounds."""
+        n_eff = min(_worth(self.processes, at) for at in self.places)
+        bounds = _bounded(self.processes.pooled, self.level, confidence, n_eff)
+        return bounds, n_eff, {at for at in (bounds.low, bounds.high) if math.isfinite(at)}.difference(self.places)
+
+    def bounds(self, confidence: float, bounds: Interval, n_eff: float, further: set[float]) -> Interval:
+        """The same where values are worth less at those places."""
+        worth = min((_worth(self.processes, at) for at in further), default=n_eff)
+        return _bounded(self.processes.pooled, self.level, confidence, worth) if worth < n_eff else bounds
+
+    def widened(self, reaches: Mapping[float, float], bounds: Interval, wider: Interval) -> Interval:
+        """With what processes differ by, in values and in the shares beyond these places."""
+        low, high = min(bounds.low, wider.low), max(bounds.high, wider.high)  # what no rank within reaches is NaN
+        # Where values lie in lumps a percentile jumps, and shares beyond it say how far they reach (Woodruff 1952).
+        reach = max(reaches[at] for at in self.places)
+        pooled, level = self.processes.pooled, self.level
+        low = min(low, _sorted_quantile(pooled, level - reach)) if level > reach else low
+        high = max(high, _sorted_quantile(pooled, level + reach)) if level + reach < 1 else high
+        return Interval(low, bounds.estimate, high)
 
 
 def _worth(processes: _Processes, at: float) -> float:
@@ -125,24 +174,24 @@ def _worth(processes: _Processes, at: float) -> float:
     Slow values that come in clusters hang together there, whether or not their sizes do.
     """
     total, hits, rough = 0, 0, 0.0
-    for number, (part, mine) in enumerate(zip(processes.parts, processes.hits(at), strict=True)):
-        total, hits = total + part.size, hits + mine
-        if 0 < mine < part.size:  # a share of nothing or of all varies by nothing
-            time = processes.times.get((number, mine))
-            if time is None:
-                time = processes.times[number, mine] = exceedance_time(part > at)
-            rough += mine * (1 - mine / part.size) * time
+    for number, (count, mine) in enumerate(zip(processes.counts, processes.hits(at), strict=True)):
+        total, hits = total + count, hits + mine
+        if 0 < mine < count:  # a share of nothing or of all varies by nothing
+            rough += mine * (1 - mine / count) * processes.time(number, mine, at)
     share = hits / total
     return min(total, total**2 * share * (1 - share) / rough) if rough > 0 else total
 
 
-def _share_reach(processes: _Processes, at: float, confidence: float) -> float:
-    """Half width of Student's interval of the share beyond `at` over processes."""
+def _share_reaches(processes: _Processes, places: Collection[float], confidence: float) -> dict[float, float]:
+    """By place, the half width of Student's interval of the share beyond it over processes."""
     sizes, degrees = processes.sizes, processes.degrees
-    hits = np.array(processes.hits(at), dtype=np.float64)
-    share = float(hits.sum() / sizes.sum())
-    error = math.sqrt(float(np.sum((hits - share * sizes) ** 2)) * (1 + 1 / degrees)) / float(sizes.sum())
-    return student_quantile((1 + confidence) / 2, degrees) * error
+    hits = np.array([processes.hits(at) for at in places], dtype=np.float64)
+    total = float(np.add.reduce(sizes))
+    shares = np.add.reduce(hits, axis=1) / total
+    squares = np.add.reduce((hits - shares[:, None] * sizes) ** 2, axis=1).tolist()
+    student = student_quantile((1 + confidence) / 2, degrees)
+    errors = (math.sqrt(square * (1 + 1 / degrees)) / total for square in squares)
+    return {at: student * error for at, error in zip(places, errors, strict=True)}
 
 
 def _degrees(sizes: Floats) -> float:
@@ -150,46 +199,67 @@ def _degrees(sizes: Floats) -> float:
     return float(sizes.sum() ** 2 / (sizes @ sizes)) - 1
 
 
-def _between(processes: _Processes, percentile: float, confidence: float) -> Interval:
-    """Student's interval of a delete-a-process jackknife on logarithms, wider away from the median.
+def _between(processes: _Processes, levels: Sequence[float], confidence: float) -> list[Interval]:
+    """Student's interval of a delete-a-process jackknife on logarithms, wider away from the median; for each level.
 
     There a percentile of all processes also depends on how much these differ, of which a few of them say little: the
     upper bound of that variance moves it further out, and the two reaches add in squares (Zou & Donner 2008).
     """
-    level, tail = percentile / 100, (1 - confidence) / 2
-    sizes, degrees, pooled = processes.sizes, processes.degrees, processes.pooled
-    near = (level, 0.5, 1 - (1 - level) * 2, 1 - (1 - level) / 2) if level > 0.5 else (level, 0.5, level * 2, level / 2)
-    places = np.array([_sorted_quantile(pooled, share) for share in near])
-    groups = processes.ordered, processes.others
-    alone, left = (np.array([_sorted_quantile(part, level) for part in group]) for group in groups)
-    positive = min(places.min(), alone.min(), left.min()) > 0
-    if positive:
-        places, alone, left = np.log(places), np.log(alone), np.log(left)
-    reach = student_quantile(1 - tail, degrees) * math.sqrt(float(np.var(left)) * (len(sizes) - 1))
-    total = sizes.sum()
-    middle = (alone * sizes).sum() / total
-    variance = float(((alone - middle) ** 2 * sizes).sum() / total) * (1 + 1 / degrees)
-    # The scale of the values is how far they move for a step of a normal law: overall, or less where they are dense.
-    steps = _normal_quantiles(near)
-    pairs = ((i, j) for i, j in ((0, 1), (2, 3)) if steps[i] != steps[j])
-    scales = [float(abs((places[i] - places[j]) / (steps[i] - steps[j]))) for i, j in pairs]
-    scale = min((size for size in scales if size > 0), default=0.0)
-    largest = variance * degrees / 2 / _gamma_quantile(degrees / 2, tail)
-    least = max(scale**2, variance)
-    further = abs(float(steps[0])) * (math.sqrt(least - variance + largest) - math.sqrt(least))
-    below, above = (reach, math.hypot(reach, further)) if level >= 0.5 else (math.hypot(reach, further), reach)
-    estimate = _sorted_quantile(pooled, level)
-    if not positive:
-        return Interval(estimate - below, estimate, estimate + above)
+    tail, sizes, degrees, pooled = (1 - confidence) / 2, processes.sizes, processes.degrees, processes.pooled
+    groups, count = (*processes.ordered, *processes.others), len(sizes)
+    near = [_near(level) for level in levels]
+    values = [
+        [*(_sorted_quantile(pooled, share) for share in shares), *(_sorted_quantile(part, level) for part in groups)]
+        for level, shares in zip(levels, near, strict=True)
+    ]
+    positive = [min(row) > 0 for row in values]
+    known = np.array(values)
+    if all(positive):
+        known = np.log(known)
+    else:
+        known[positive] = np.log(known[positive])
+    alone, left = known[:, -2 * count : -count], known[:, -count:]
+    apart = left - (np.add.reduce(left, axis=1) / count)[:, None]
+    spread = (np.add.reduce(apart * apart, axis=1) / count).tolist()
+    total = np.add.reduce(sizes)
+    middle = np.add.reduce(alone * sizes, axis=1) / total
+    variances = (np.add.reduce((alone - middle[:, None]) ** 2 * sizes, axis=1) / total).tolist()
+    student, chance = student_quantile(1 - tail, degrees), _gamma_quantile(degrees / 2, tail)
+    reaches: list[tuple[float, float]] = []
+    for level, shares, places, jackknifed, seen in zip(levels, near, known.tolist(), spread, variances, strict=True):
+        reach, variance = student * math.sqrt(jackknifed * (count - 1)), seen * (1 + 1 / degrees)
+        # The scale is how far the values move for a step of a normal law: overall, or less where they are dense.
+        steps = _normal_quantiles(shares)
+        pairs = ((i, j) for i, j in ((0, 1), (2, 3)) if steps[i] != steps[j])
+        scales = [abs((places[i] - places[j]) / (steps[i] - steps[j])) for i, j in pairs]
+        scale = min((size for size in scales if size > 0), default=0.0)
+        largest = variance * degrees / 2 / chance
+        least = max(scale**2, variance)
+        further = abs(steps[0]) * (math.sqrt(least - variance + largest) - math.sqrt(least))
+        wide = math.hypot(reach, further)
+        reaches.append((reach, wide) if level >= 0.5 else (wide, reach))
     with np.errstate(over="ignore"):
-        return Interval(estimate * float(np.exp(-below)), estimate, estimate * float(np.exp(above)))
+        factors = np.exp(np.array([(-below, above) for below, above in reaches])).tolist()
+    return [
+        Interval(row[0] * low, row[0], row[0] * high)
+        if above_zero
+        else Interval(row[0] - below, row[0], row[0] + above)
+        for row, above_zero, (below, above), (low, high) in zip(values, positive, reaches, factors, strict=True)
+    ]
+
+
+def _near(level: float) -> tuple[float, float, float, float]:
+    """A level, the median, and two about the level: how far the values move between them is their scale."""
+    if level > 0.5:
+        return level, 0.5, 1 - (1 - level) * 2, 1 - (1 - level) / 2
+    return level, 0.5, level * 2, level / 2
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _normal_quantiles(shares: tuple[float, ...]) -> Floats:
+def _normal_quantiles(shares: tuple[float, ...]) -> tuple[float, ...]:
     from scipy.special import ndtri
 
-    return np.asarray(ndtri(shares), dtype=np.float64)
+    return tuple(np.asarray(ndtri(shares), dtype=np.float64).tolist())
 
 
 @lru_cache(maxsize=REMEMBERED)

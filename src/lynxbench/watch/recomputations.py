@@ -143,13 +143,13 @@ class Recomputations:
         """What is to be recomputed next: figures of new results, then the whole of them, then older results."""
         return next(iter(self.due_together(1)), None)
 
-    def due_together(self, most: int) -> list[DueResult]:
-        """The same, with others whose figures are due as well, where those are what is next."""
+    def due_together(self, most: int, *, figures_alone: bool = False) -> list[DueResult]:
+        """The same, with others whose figures are due as well, where those are what is next, or nothing else may be."""
         while True:
             marks = self._marks()
             assert marks is not None
             due: list[DueResult] = []
-            for mark in (FIGURES, WHOLE, OLDER):
+            for mark in (FIGURES,) if figures_alone else (FIGURES, WHOLE, OLDER):
                 due = due or self._next(mark, marks[mark], most if mark == FIGURES else 1)
             if not due:
                 return []
@@ -178,10 +178,10 @@ class Recomputations:
         known = self.of(later.values())
         return {seq for seq, name in later.items() if known[name].state is RecomputationState.PENDING}
 
-    def reached(self) -> int:
-        """The number up to which figures of new results were recomputed."""
+    def reached(self, mark: str = FIGURES) -> int:
+        """The number up to which new results were recomputed, their figures or the whole of them."""
         marks = self._marks()
-        return -1 if marks is None else marks[FIGURES]
+        return -1 if marks is None else marks[mark]
 
     def keep(self, due: DueResult, state: RecomputationState, lines: Sequence[str]) -> None:
         """What came of one, and the next one is due; where samples alone do not give the figures, the whole decides."""

@@ -34,7 +34,7 @@ from lynxbench.watch import level_rules
 from lynxbench.watch.judging_round import JudgingRound, body_of
 from lynxbench.watch.recomputations import Recomputations
 from lynxbench.watch.recorded_comparisons import compare_recorded
-from lynxbench.watch.session_book import ACCEPTED, GAINED, PlacePast, SessionBook, counted_results, place_name
+from lynxbench.watch.session_book import ACCEPTED, GAINED, PlacePast, SessionBook, place_name
 from lynxbench.watch.store import Store, fresh_id, now_text
 from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
 from lynxbench.watch.watched_sessions import WatchedSession, WatchedStream, newest_stream
@@ -83,7 +83,11 @@ class NoticeDelivery:
 
 
 class Watch:
-    """Judges new results, one after the other, in the order of the log; `ask_again` has one measured again at once."""
+    """Judges new results, one after the other, in the order of the log; `ask_again` has one measured again at once.
+
+    `moment_of` says when a result counts as begun, where that is not when it began: a replay lays sessions of one day
+    out as nights.
+    """
 
     def __init__(
         self,
@@ -91,12 +95,13 @@ class Watch:
         ledger: OpenLedger,
         recomputations: Recomputations,
         ask_again: Callable[[str], bool] | None = None,
+        moment_of: Callable[[Result], str] | None = None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._recomputations = recomputations
         self._ask_again = ask_again
-        self._book = SessionBook(store, ledger)
+        self._book = SessionBook(store, ledger, moment_of)
         self._moved: set[str] = set()
 
     def moved(self) -> set[str]:
@@ -197,7 +202,7 @@ class Watch:
         standing = among.standing(body.result_id)
         if any(lacking.lack is not Lack.NOT_AGREED for lacking in standing_falls_short(result, standing)):
             return None  # nor is what nobody trusted signed, or what was taken back or refuted
-        counted = counted_results(result)
+        counted = self._book.counted(result)
         self._book.keep(result.contract, place, counted)
         past = self._book.past(result.contract_id, place) if counted else PlacePast({}, {})
         refused = among.refused(result.contract_id) if counted else set()

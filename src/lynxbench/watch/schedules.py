@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from lynxbench.errors import BadInput, Refused
 from lynxbench.ledger.database import upsert
+from lynxbench.ledger.log import batched
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.contract import Contract
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
@@ -98,6 +99,9 @@ class ScheduledRun:
     def place(self) -> str:
         """Where it runs: results of one place are held against each other."""
         return self.agent if self.node is None else f"{self.agent}/{self.node}"
+
+
+_OF_RESULTS = select(runs).where(runs.c.result_id.in_(bindparam("names", expanding=True)))
 
 
 class Scheduler:
@@ -235,8 +239,17 @@ class Scheduler:
 
     def place_of(self, result_id: str) -> str | None:
         """Which agent, and which node of its fleet, a result came from, where it was scheduled."""
-        row = self._store.row(select(runs).where(runs.c.result_id == result_id).limit(1))
-        return None if row is None else ScheduledRun(*row).place
+        return self.places_of([result_id]).get(result_id)
+
+    def places_of(self, names: Sequence[str]) -> dict[str, str]:
+        """The same of several, where they were scheduled."""
+        found: dict[str, str] = {}
+        with self._store.reading() as connection:
+            for some in batched(names):
+                for row in connection.execute(_OF_RESULTS, {"names": some}):
+                    run = ScheduledRun(*row)
+                    found.setdefault(str(run.result_id), run.place)
+        return found
 
     def last_node(self, schedule: str, agent: str) -> str | None:
         """The node that an agent's fleet last finished a schedule on: its history goes on there."""

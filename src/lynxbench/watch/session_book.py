@@ -1,8 +1,8 @@
 """The watch's book: which results count at a place, and where each level begins. Kept in the server's own tables."""
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sqlalchemy import delete, insert, select
@@ -74,8 +74,16 @@ class PlacePast:
 class SessionBook:
     """Results by contract and place."""
 
-    def __init__(self, store: Store, ledger: OpenLedger) -> None:
-        self._store, self._ledger = store, ledger
+    def __init__(self, store: Store, ledger: OpenLedger, moment_of: Callable[[Result], str] | None = None) -> None:
+        self._store, self._ledger, self._moment_of = store, ledger, moment_of
+
+    def counted(self, result: Result) -> dict[Precision, WatchedResult]:
+        """What counts of a result, at the moment that it counts for."""
+        counted = counted_results(result)
+        if self._moment_of is None:
+            return counted
+        moment = self._moment_of(result)
+        return {precision: replace(watched_result, started_at=moment) for precision, watched_result in counted.items()}
 
     def keep(self, contract: Contract, place: str, counted: Mapping[Precision, WatchedResult]) -> None:
         """Write a result down; where the place is new to the book, what the ledger has of it goes first."""
@@ -146,7 +154,7 @@ class SessionBook:
             each.result_id for each in listed if place_name(scheduled.get(each.result_id), each.instance_id) == place
         ]
         for result in self._documents(here):
-            self._write(contract.contract_id, place, counted_results(result))
+            self._write(contract.contract_id, place, self.counted(result))
 
     def _scheduled(self, contract_id: str) -> dict[str, str]:
         chosen = select(runs).where(runs.c.contract_id == contract_id, runs.c.result_id.is_not(None))

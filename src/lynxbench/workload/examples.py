@@ -82,6 +82,32 @@ class NearestTen:
 
 nearest_ten = NearestTen()
 
+PERIOD_NS = 4_000_000
+FARTHEST_BEHIND_NS = 1_000_000_000
+
+
+class PacedLookup(NearestTen):
+    """A lookup every 4 ms, as a service that is asked 250 times a second: it waits until the next one is due.
+
+    An iteration is the wait and the lookup. One that is late is followed by the next at once, so the rate says whether
+    the pace was held; after more than a second behind the times that were missed are given up.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due_ns = 0
+
+    def __call__(self, index: int) -> Array:
+        """Wait until the lookup is due, then make it."""
+        now_ns = time.perf_counter_ns()
+        self._due_ns = max(self._due_ns + PERIOD_NS, now_ns - FARTHEST_BEHIND_NS) if self._due_ns else now_ns
+        if self._due_ns > now_ns:
+            time.sleep((self._due_ns - now_ns) / 1e9)
+        return super().__call__(index)
+
+
+paced_lookup = PacedLookup()
+
 MILLISECOND_NS = 1_000_000
 
 

@@ -53,7 +53,7 @@ def test_the_document_carries_the_attribution_of_a_result() -> None:
 
 
 def test_the_document_has_the_keys_that_others_rely_on() -> None:
-    said = document(DATA / "input_stall.json.gz", "--device", "h200", "--step-ms", 11.0)
+    said = document(DATA / "input_stall.json.gz", "--device", "h200", "--step-ms", 57.9)
     assert {"attribution", "wall_ms_per_step", "steps", "device", "what_if", "movements"} <= set(said)
     found = said["attribution"]
     assert {"bottleneck", "bound", "layer", "owner", "shares", "gain_if_removed", "evidence"} <= set(found)

@@ -8,8 +8,16 @@ import pytest
 
 from compared import make_contract, make_load, make_precision, make_result, make_slo
 from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.effects import BY_BOUNDS, BY_RUN_PERCENTILES, decide, leading_figure, restarts_needed
-from lynxbench.compare.pair import ComparedPair, ComparedSide
+from lynxbench.compare.effects import (
+    BY_BOUNDS,
+    BY_RUN_PERCENTILES,
+    TOO_FEW_CALLS,
+    WITHOUT_SAMPLES,
+    decide,
+    leading_figure,
+    restarts_needed,
+)
+from lynxbench.compare.pair import ComparedPair, ComparedSide, LatencyRuns
 from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
@@ -72,7 +80,11 @@ def test_latencies_need_the_processes_for_a_verdict() -> None:
     bare = compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b)))
     latency = next(e for e in bare.per_precision[0].effects if e.figure == "latency p50")
     assert latency.basis == BY_BOUNDS
-    assert latency.verdict is EffectVerdict.INCONCLUSIVE
+    assert (latency.verdict, latency.why) == (EffectVerdict.INCONCLUSIVE, WITHOUT_SAMPLES)
+    few: LatencyRuns = {Precision.FP32: {}}
+    short = compare_pair(ComparedPair(ComparedSide(a, latency_runs=few), ComparedSide(b, latency_runs=few)))
+    latency = next(e for e in short.per_precision[0].effects if e.figure == "latency p50")
+    assert (latency.verdict, latency.why) == (EffectVerdict.INCONCLUSIVE, TOO_FEW_CALLS)
     runs = [{Precision.FP32: {("latency", 50.0): tuple(f * x for x in (10.0, 10.1, 9.9, 10.0, 10.05))}} for f in (1, 2)]
     full = compare_pair(ComparedPair(ComparedSide(a, latency_runs=runs[0]), ComparedSide(b, latency_runs=runs[1])))
     latency = next(e for e in full.per_precision[0].effects if e.figure == "latency p50")

@@ -214,6 +214,17 @@ def test_what_disturbs_both_halves_of_every_pair_is_in_their_differences() -> No
     assert apart.verdict not in ("regressed", "improved"), "one after the other, the same figures decide nothing"
 
 
+def test_what_never_settled_under_foreign_load_is_told_with_that_load() -> None:
+    calm = _disturbed((100.0, 100.2, 99.9, 100.1, 99.8), SteadyVerdict.STEADY)
+    found = _in_pairs(calm, _disturbed(MEANS, *UNSTEADY, LOADED), order=())
+    broken = next(rule for rule in found.rules if rule.rule == "R09")
+    assert (found.effect, broken.outcome) == (None, RuleVerdict.BREAKS)
+    assert broken.said.endswith(f"under {LOADED}")
+    assert broken.remedy.startswith("measure B again without the other load, or run B longer than ")
+    alone = _in_pairs(calm, _disturbed(MEANS, *UNSTEADY), order=())
+    assert next(rule for rule in alone.rules if rule.rule == "R09").remedy.endswith("or remove what moves it")
+
+
 def test_one_that_is_unsteady_by_itself_is_not_excused_by_pairs() -> None:
     calm = _disturbed((100.0, 100.2, 99.9, 100.1, 99.8), SteadyVerdict.STEADY)
     drifting = _disturbed((97.0, 97.2, 96.9, 97.1, 96.8), *UNSTEADY)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from lynxbench.attribute.read.resource_record import ResourceStep
@@ -222,11 +223,13 @@ def test_profile_without_torch_operators_accounts_for_all_wall_time(user_module,
 
 
 def test_profile_of_spinning_is_compute_or_waiting_for_a_cpu(tmp_path: Path) -> None:
+    before = psutil.cpu_times()
     path = open_session("lynxbench.workload.examples:one_millisecond").profile(20, tmp_path)
+    taken_ns = 1e9 * (getattr(psutil.cpu_times(), "steal", 0.0) - getattr(before, "steal", 0.0))  # by other guests
     assert path is not None
     document = json.loads((tmp_path / "resource.json").read_text())
     spent = document["exclusive_ns"]
-    assert spent["compute"] + spent["queueing"] > 0.6 * document["wall_ns"]
+    assert spent["compute"] + spent["queueing"] > 0.6 * (document["wall_ns"] - taken_ns)
 
 
 def test_profile_of_torch_operators_is_a_trace_with_steps(user_module, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from importlib import metadata
+from pathlib import Path
+
+import pytest
 
 from lynxbench.executor.host import Host
 from lynxbench.executor.python_packages import (
@@ -24,6 +27,28 @@ def test_every_installed_distribution_is_listed() -> None:
     assert listed["nvidia-ml-py"] == metadata.version("nvidia-ml-py")
     assert fields["distributions_sha256"].value == content_id(listed)
     assert fields["torch"].value == metadata.version("torch")
+
+
+def test_what_a_process_imported_is_no_change_of_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that carries copies of others inside of itself, as setuptools does, and puts them on the path."""
+    carried = tmp_path / "carrier" / "_vendor"
+    for folder, name in ((tmp_path, "carrier"), (carried, "wheel-of-its-own")):
+        (folder / f"{name}-1.dist-info").mkdir(parents=True)
+        (folder / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+    (tmp_path / "carrier" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = read_distributions(Host())
+    listed = before["distributions"].value
+    assert isinstance(listed, dict)
+    assert "carrier" in listed
+    monkeypatch.syspath_prepend(str(carried))
+    assert read_distributions(Host()) == before
+    # A folder beside somebody's own package is a place like any other.
+    monkeypatch.setattr("sys.path", [str(carried)])
+    only = read_distributions(Host())["distributions"].value
+    assert only == {"wheel-of-its-own": "1"}
 
 
 def test_first_on_the_path_wins_and_names_are_normalised() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lynxbench.experiment.searching import Method, Point, Space, TrialOutcome, search_of, shrunken_best
+from lynxbench.experiment.searching import Method, Point, Space, TrialOutcome, hopeless, search_of, shrunken_best
 
 SPACE = Space(("batch", "graph", "threads"), ((1, 2, 4, 8, 16), ("eager", "compile"), (1, 2, 3, 4)))
 
@@ -91,3 +91,86 @@ def test_a_large_grid_is_searched_in_part() -> None:
         assert all(0 <= i < 10 for i in point)
         history.append(TrialOutcome(point, math.log1p(sum(point))))
     assert search.choose(history) is not None
+
+
+FORMATS = Space(
+    ("workload.precision", "engine.attention", "engine.graph"),
+    (("bf16", "fp8", "int4"), ("sdpa", "grouped", "cudnn"), ("eager", "graph", "compile", "tuned")),
+)
+
+
+def tuned_formats(method: Method, trials: int, seed: int, *, passing: Point | None = None) -> list[TrialOutcome]:
+    """fp8 and int4 are fastest, and refused by far in every setting (but one, where that is planted)."""
+    search, history = search_of(method, FORMATS, seed), list[TrialOutcome]()
+    for left in range(trials, 0, -1):
+        point = search.ask(history, left)
+        refused = point[0] > 0 and point != passing
+        history.append(TrialOutcome(point, None if refused else 0.5 * point[0] + 0.1 * sum(point[1:]), far=refused))
+    return history
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", [Method.MODEL, Method.HALVING])
+def test_a_format_that_is_refused_by_far_comes_after_everything_else(method: Method, seed: int) -> None:
+    history = tuned_formats(method, 24, seed)
+    for number, trial in enumerate(history):
+        before = history[:number]
+        left = {(0, i, j) for i in range(3) for j in range(4)} - {one.point for one in before}
+        if hopeless(FORMATS, before)(trial.point):
+            assert not left
+    tried = {trial.point for trial in history if trial.value is not None}
+    assert len(tried) == 12 if method is Method.MODEL else len(tried) > 6
+
+
+def test_tpe_names_a_hopeless_format_seldom() -> None:
+    history = tuned_formats(Method.TPE, 24, 1)
+    late = [one for number, one in enumerate(history) if hopeless(FORMATS, history[:number])(one.point)]
+    assert len(late) <= 2
+    assert sum(trial.value is not None for trial in history) > 12
+
+
+@pytest.mark.parametrize("method", [Method.MODEL, Method.HALVING])
+def test_last_is_not_never(method: Method) -> None:
+    """The gate's word on one setting does not bind another: with trials for all, the one that passes is found."""
+    passing = (2, 2, 3)
+    history = tuned_formats(method, 60, 3, passing=passing)
+    assert {trial.point for trial in history} >= {(i, j, k) for i in range(3) for j in range(3) for k in range(4)}
+    assert search_of(method, FORMATS, 3).choose(history) == passing
+
+
+def far(*points: Point) -> list[TrialOutcome]:
+    return [TrialOutcome(point, None, far=True) for point in points]
+
+
+@pytest.mark.parametrize(
+    ("history", "blamed"),
+    [
+        (far((1, 0, 0), (1, 1, 1)), True),
+        (far((1, 0, 0)), False),  # once is an accident
+        (far((1, 0, 0), (1, 0, 0)), False),  # as is the same setting twice
+        (far((1, 0, 0), (1, 0, 1)), False),  # attention may be what is broken
+        (far((1, 0, 0), (1, 1, 0)), False),  # or the graph
+        ([*far((1, 0, 0), (1, 1, 1)), TrialOutcome((1, 2, 2), 1.0)], False),  # it passed somewhere
+        (far((2, 0, 0), (2, 1, 1)), False),  # another format
+        ([TrialOutcome((1, 0, 0), None), TrialOutcome((1, 1, 1), None)], False),  # failed, or refused narrowly
+        (far((1, 0, 0), (2, 1, 1), (0, 2, 2)), False),
+    ],
+)
+def test_what_makes_a_format_hopeless(history: list[TrialOutcome], blamed: bool) -> None:
+    assert hopeless(FORMATS, history)((1, 2, 3)) is blamed
+
+
+def test_other_knobs_are_never_blamed_for_a_loss() -> None:
+    """Two formats are refused under one attention: nothing says that a third would be."""
+    history = far((1, 0, 0), (2, 0, 1), (1, 1, 2), (2, 1, 3))
+    assert not any(hopeless(FORMATS, history)((0, i, j)) for i in range(3) for j in range(4))
+    alone = Space(("workload.precision", "engine.threads"), (("bf16", "fp8"), (4,)))
+    assert not hopeless(alone, far((1, 0), (1, 0)))((1, 0))
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_without_a_refusal_nothing_is_asked_otherwise(method: Method) -> None:
+    """Failures alone leave the order as it was before formats were looked at."""
+    named = Space(("workload.precision", *SPACE.names[1:]), SPACE.values)
+    history, _ = searched(method, 12, 4)
+    assert search_of(method, named, 4).ask(history, 9) == search_of(method, SPACE, 4).ask(history, 9)

@@ -50,7 +50,7 @@ def test_a_follower_steps_until_it_is_stopped(tmp_path: Path) -> None:
     try:
         host.follow(seats_of(nodes(0, 0), 1, "run")[1:], job.model_dump_json(by_alias=True))
         (child,) = set(psutil.Process().children()) - others
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while count_journal(Path(host._folder.name) / "1-1") < 20 and time.monotonic() < until:
             assert host.trouble() == ""
             time.sleep(0.1)
@@ -68,7 +68,7 @@ def test_a_server_command_sees_its_rank_and_its_end_is_told(tmp_path: Path) -> N
     host = RankHost(str(tmp_path))
     try:
         host.serve(seats_of(nodes(0, 0), 1, "run")[1:], f'{sys.executable} -c "{code}"')
-        until = time.monotonic() + 20
+        until = time.monotonic() + 300
         while not host.trouble() and time.monotonic() < until:
             time.sleep(0.05)
         assert host.trouble() == "rank 1 ended with code 1: rank 1 of 2"

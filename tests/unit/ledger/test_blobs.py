@@ -71,12 +71,15 @@ def test_a_changed_document_is_found_out(tmp_path: Path) -> None:
         store.get(NAME)
 
 
-@pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.parametrize("what", ["file", "folder", "loop"])
 def test_links_are_refused(tmp_path: Path, what: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / NAME[2:]).write_bytes(DATA)
     root = tmp_path / "blobs"
-    if what == "file":
+    if what == "loop":
+        root.mkdir()
+        _file(root).parent.symlink_to(_file(root).parent)
+    elif what == "file":
         _file(root).parent.mkdir(parents=True)
         _file(root).symlink_to(tmp_path / "elsewhere" / NAME[2:])
     else:
@@ -92,6 +95,11 @@ def test_a_store_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "blobs").write_text("a file where a folder should be")
     with pytest.raises(BadLedger, match="the document was not kept"):
         FolderBlobs(tmp_path / "blobs").put(DATA)
+
+
+def test_a_file_where_a_folder_should_be_holds_no_document(tmp_path: Path) -> None:
+    _file(tmp_path).parent.write_text("no folder")
+    assert not FolderBlobs(tmp_path).has(NAME)
 
 
 def test_no_half_written_file_is_left(tmp_path: Path) -> None:

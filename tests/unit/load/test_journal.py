@@ -71,7 +71,7 @@ def test_kill_9_loses_at_most_the_sample_in_flight(tmp_path: Path) -> None:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         child = subprocess.Popen([sys.executable, "-c", _ENDLESS, str(folder)])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while count_journal(folder) < 1000:
             assert time.monotonic() < deadline, "the writer does not write"
             time.sleep(0.01)
@@ -98,7 +98,7 @@ while True:
 
 def test_it_is_counted_from_beside_while_its_writer_cuts_it_to_size(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", _ENDING_AGAIN_AND_AGAIN, str(tmp_path)]) as writer:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         counts: set[int] = set()
         try:
             while len(counts) < 10 and time.monotonic() < until:

@@ -60,7 +60,7 @@ def test_rows_can_be_read_while_a_closed_loop_runs():
         running_server(Behaviour(ttft_ms=5)) as server,
         RunningProbe(plan(server.url, ClosedLoop(4), processes=2)) as probe,
     ):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while probe.finished < 50 and time.monotonic() < deadline:
             time.sleep(0.05)
         seen = requests_so_far(probe.rows(), probe.start_ns)
@@ -90,7 +90,7 @@ import time; time.sleep(60)
             child = int(parent.stdout.readline())
             parent.send_signal(signal.SIGKILL)
             parent.wait(10)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
             with open(f"/proc/{child}/stat") as stat:
                 if stat.read().split(") ")[1][0] == "Z":

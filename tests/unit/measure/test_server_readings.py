@@ -73,6 +73,20 @@ def test_documented_metrics_are_read_by_one_name_a_quantity(key: str) -> None:
     assert read_quantities(text, server) == pytest.approx(EXPECTED[key])
 
 
+def test_recorded_metrics_of_vllm_are_read_as_the_documented_ones_are() -> None:
+    """Eight completions with 146 tokens of prompts and 48 of answers, by its own account."""
+    text = (DATA / "recorded-vllm-0.32.0.txt").read_text()
+    server = recognise_server(text)
+    assert server is not None
+    assert server.key == "vllm"
+    found = read_quantities(text, server)
+    asked = {"running": 0, "waiting": 0, "preemptions": 0, "prompt_tokens": 146, "output_tokens": 48, "finished": 8}
+    assert {name: found[name] for name in asked} == asked
+    assert 0 <= found["cache_share"] <= 1
+    assert found["iteration_tokens"] == 146 + 48, "every token is one of some step"
+    assert found["queued_s"] >= 0
+
+
 def test_marks_of_servers_tell_them_apart() -> None:
     for text in ((DATA / f"{key}.txt").read_text() for key in EXPECTED):
         marked = [server for server in METRIC_NAMES if f"\n{server.mark}" in text]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compared import make_attribution, make_precision, make_result
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import RULES, Result, Validity, ValidityVerdict
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
-from lynxbench.record.value_check import check_attribution, compare, first_difference, under_older_rules
+from lynxbench.record.value_check import check_attribution, compare, first_difference, plain, under_older_rules
 
 ATTRIBUTION = Attribution(
     bottleneck=Category.LAUNCH,
@@ -174,3 +177,20 @@ def test_an_edition_that_nobody_knows_is_no_excuse() -> None:
     found = judged(stated=DOUBT, found=FINE, rules=RULES + 7)
     assert found["validity"].outcome is CheckOutcome.DOES_NOT_HOLD
     assert found["rules"].outcome is CheckOutcome.DOES_NOT_HOLD
+
+
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([1.0, 1 + 1e-12, 2.5, math.nan, "a"]))
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("ab1"), inner, max_size=2)),
+    max_leaves=6,
+)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_what_is_spelled_alike_is_what_does_not_differ(one: Any, two: Any) -> None:
+    """The quick look forgives nothing that looking at every value would tell, and tells nothing that it forgives."""
+    for stated, recomputed in ((one, two), (one, one)):
+        apart = first_difference(plain(stated), plain(recomputed))
+        found = compare("line", stated, recomputed)
+        assert found == (holds("line") if apart is None else fails("line", str(apart)))

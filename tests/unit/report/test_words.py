@@ -43,6 +43,11 @@ def test_a_missing_interval_is_said() -> None:
     assert words.figure_text(None) == "unknown"
 
 
+def test_an_upper_bound_beyond_all_use_is_none() -> None:
+    assert plain(words.interval_text(Interval(1e-9, 60.0, 2.4e11))) == "unresolved [0, no bound]"
+    assert plain(words.interval_text(Interval(0.6, 60.0, 59_000.0))) == "unresolved [0, 59 000]"
+
+
 def test_an_unresolved_percentile_is_said() -> None:
     open_one = Percentile(percentile=99.9, low=None, estimate=70.0, high=None, resolved=False)
     assert words.percentile_text(open_one) == "unresolved"

@@ -16,7 +16,8 @@ from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.queries import ListedFigure, Wanted, find_result, list_results
 from lynxbench.model.figures import Figure
 from lynxbench.record.histories import Past, history_of, record_of
-from lynxbench.server.ledger_views import PagePast, cell_contracts, contract_ids, executor_ids, shown_figure
+from lynxbench.server.ledger_views import cell_contracts, contract_ids, executor_ids, shown_figure
+from lynxbench.server.page_past import PagePast
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compared import make_contract, make_executor, make_result
 from hosted import TEAM, make_team, record
@@ -15,11 +18,16 @@ from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.server import page_cache
 from lynxbench.server.page_cache import (
     CLOCK,
+    EVERY_TOPIC,
     EVERYTHING,
     MAKING,
+    NOTED,
+    NOTED_S,
     OLDEST_S,
     OWN,
     SHARE,
+    STALE_S,
+    STEP,
     WORK,
     ChangeCounter,
     PageCache,
@@ -32,13 +40,9 @@ class Clock:
 
     def __init__(self) -> None:
         self.now_s = 1000.0
-        self.spent_s = 0.0
 
     def monotonic(self) -> float:
         return self.now_s
-
-    def thread_time(self) -> float:
-        return self.spent_s
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def making(clock: Clock, took_s: float):
     made: list[str] = []
 
     def make() -> str:
-        clock.spent_s += took_s
+        clock.now_s += took_s
         made.append(f"page {len(made) + 1}")
         return made[-1]
 
@@ -130,38 +134,126 @@ def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, obj
     assert cache.get("a", topics, make) == "page 2"
 
 
-def test_an_aged_page_is_there_for_ten_seconds(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_page_is_shown_as_long_as_it_was_true_a_minute_ago(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    """However old it is: a page that nobody asked for all day is as good as one that was made when the day began."""
     pulse = ChangeCounter(held[0].log)
-    cache = PageCache(pulse)
-    assert cache.aged("a", (WORK,)) is None
-    cache.get("a", (WORK,), making(clock, 0.1))
+    cache, topics = PageCache(pulse), (EVERYTHING, WORK)
+    assert cache.aged("a", topics) is None
+    cache.get("a", topics, making(clock, 0.1))
+    clock.now_s += 86400
+    assert cache.peek("a", topics) == "page 1"
     pulse.bump(WORK)
-    clock.now_s += SHARE * 0.1 + 0.01
-    assert cache.peek("a", (WORK,)) is None
-    assert cache.aged("a", (WORK,)) == "page 1"
-    clock.now_s += OLDEST_S
-    assert cache.aged("a", (WORK,)) is None
+    clock.now_s += STALE_S / 2
+    pulse.bump(WORK)
+    pulse.bump(EVERYTHING)
+    assert cache.peek("a", topics) is None
+    assert cache.aged("a", topics) == "page 1"
+    clock.now_s += STALE_S / 2
+    assert cache.aged("a", topics) == "page 1"
+    clock.now_s += 0.01
+    assert cache.aged("a", topics) is None
 
 
-def test_whoever_comes_while_a_page_is_made_again_gets_the_old_one(held: tuple[OpenLedger, object]) -> None:
+def test_a_page_that_was_made_of_something_wrong_is_made_again(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    """A part may be kept for a while though it is no longer true: the page of it may not be kept for ever."""
     pulse = ChangeCounter(held[0].log)
-    cache = PageCache(pulse)
-    cache.get("a", (OWN,), lambda: "old")
-    pulse.bump(OWN)
-    begun, go_on = threading.Event(), threading.Event()
+    cache, part = PageCache(pulse), making(clock, 0.3)
+    topics = (EVERYTHING, OWN)
+
+    def make() -> str:
+        clock.now_s += 0.01
+        return f"made of {cache.get('part', (EVERYTHING,), part)}"
+
+    assert cache.get("a", topics, make) == "made of page 1"
+    pulse.bump(EVERYTHING)
+    wrong_at = clock.now_s
+    assert cache.get("b", topics, make) == "made of page 1", "the part is kept a while"
+    assert cache.get("outer", (), lambda: cache.get("b", topics, make)) == "made of page 1"
+    assert cache.peek("b", topics) is not None
+    clock.now_s += SHARE * 0.3
+    assert cache.peek("b", topics) is None, "nothing changed since, and it is wrong"
+    assert cache.peek("outer", ()) is None
+    assert cache.aged("b", topics) == "made of page 1"
+    clock.now_s = wrong_at + STALE_S + 0.01
+    assert cache.aged("b", topics) is None
+    assert cache.get("b", topics, make) == "made of page 2"
+    clock.now_s += 86400
+    assert cache.peek("b", topics) == "made of page 2", "now it is true"
+    assert cache.get("outer", (), lambda: cache.get("b", topics, make)) == "made of page 2"
+    assert cache.peek("outer", ()) is not None
+
+
+def test_a_page_of_the_time_is_as_old_as_it_is(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    cache = PageCache(ChangeCounter(held[0].log))
+    cache.get("a", (CLOCK,), making(clock, 0.1))
+    clock.now_s += STALE_S
+    assert cache.aged("a", (CLOCK,)) == "page 1"
+    clock.now_s += 0.01
+    assert cache.aged("a", (CLOCK,)) is None
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 3.0), st.integers(1, 4)), min_size=1, max_size=2 * NOTED), st.data())
+def test_when_a_topic_first_changed_is_never_said_too_late(bumps: list[tuple[float, int]], data: st.DataObject) -> None:
+    """Moments are kept in part: what is said lies before the change by so much at most, or nobody knows any more."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_cache, "time", clock)
+        pulse = WithoutLog()
+        truth = []
+        for waited_s, times in bumps:
+            clock.now_s += waited_s
+            truth += [clock.now_s] * times
+            for _ in range(times):
+                pulse.bump("a")
+        since = data.draw(st.integers(0, len(truth) - 1))
+        said = pulse.changed_at("a", since)
+        assert said <= truth[since]
+        assert said >= truth[since] - NOTED_S or clock.now_s - truth[since] > STALE_S
+
+
+class WithoutLog(ChangeCounter):
+    """Counts what it is told alone."""
+
+    def __init__(self) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+
+    def _newest(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("topic", [WORK, OWN])
+def test_whoever_comes_while_a_page_is_made_again_gets_the_old_one_or_waits(
+    held: tuple[OpenLedger, object], topic: str
+) -> None:
+    """What agents did may lag; what somebody changed here is waited for, and made anew where the new one lacks it."""
+    pulse = ChangeCounter(held[0].log)
+    cache, topics = PageCache(pulse), (WORK, OWN)
+    cache.get("a", topics, lambda: "old")
+    cache._cached["a"].until = cache._cached["a"].at
+    pulse.bump(WORK)
+    begun, go_on, seen = threading.Event(), threading.Event(), []
 
     def slow() -> str:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(120)
         return "new"
 
-    worker = threading.Thread(target=lambda: cache.get("a", (OWN,), slow))
+    worker = threading.Thread(target=lambda: cache.get("a", topics, slow))
     worker.start()
-    assert begun.wait(10)
-    assert cache.get("a", (OWN,), lambda: pytest.fail("made twice")) == "old"
+    assert begun.wait(120)
+    pulse.bump(topic)
+    reader = threading.Thread(target=lambda: seen.append(cache.get("a", topics, lambda: "newer")))
+    reader.start()
+    if topic == WORK:
+        reader.join(120)
+        assert seen == ["old"]
+    else:
+        reader.join(0.2)
+        assert not seen, "it waits"
     go_on.set()
-    worker.join(10)
-    assert cache.get("a", (OWN,), lambda: pytest.fail("made twice")) == "new"
+    worker.join(120)
+    reader.join(120)
+    assert seen == (["old"] if topic == WORK else ["newer"])
 
 
 def test_the_oldest_go_when_there_are_too_many(held: tuple[OpenLedger, object]) -> None:
@@ -178,7 +270,7 @@ def test_all_who_wait_for_a_page_share_one_making(held: tuple[OpenLedger, object
     go_on = threading.Event()
 
     def make() -> str:
-        assert go_on.wait(10)
+        assert go_on.wait(120)
         made.append("made")
         return "page"
 
@@ -189,12 +281,12 @@ def test_all_who_wait_for_a_page_share_one_making(held: tuple[OpenLedger, object
         waiting = [asyncio.create_task(maker.page("a", (), make)) for _ in range(5)]
         waiting += [asyncio.create_task(maker.page(number, (), make)) for number in range(MAKING - 1)]
         await asyncio.sleep(0)
-        assert len(maker._tasks) == MAKING
-        cache._cached["aged"].until = cache._cached["aged"].at  # no longer true, and not ten seconds older than that
+        assert len(maker._awaited) == MAKING
+        cache._cached["aged"].until = cache._cached["aged"].at  # no longer true, and not for a minute
         assert await maker.page("aged", (WORK,), make) == "old", "shown as it was while others are being made"
         go_on.set()
         assert await asyncio.gather(*waiting) == ["page"] * len(waiting)
-        while maker._tasks:
+        while not maker.idle:
             await asyncio.sleep(0.01)
 
     asyncio.run(main())
@@ -209,7 +301,7 @@ def test_nobody_waits_long_for_a_page_that_is_there(held: tuple[OpenLedger, obje
     go_on = threading.Event()
 
     def make() -> str:
-        assert go_on.wait(10)
+        assert go_on.wait(120)
         return "new"
 
     async def main() -> list[str]:
@@ -222,7 +314,7 @@ def test_nobody_waits_long_for_a_page_that_is_there(held: tuple[OpenLedger, obje
             page_cache.PATIENCE_S = 10.0
         shown = [await maker.page("a", (WORK,), make)]
         go_on.set()
-        while maker._tasks:
+        while not maker.idle:
             await asyncio.sleep(0.01)
         return [*shown, await maker.page("a", (WORK,), lambda: pytest.fail("made twice"))]
 
@@ -259,8 +351,71 @@ def test_a_page_that_nobody_waits_for_may_fail_unheard(held: tuple[OpenLedger, o
         waiting.cancel()
         for _ in range(100):
             await asyncio.sleep(0.01)
-            if not maker._tasks:
+            if maker.idle:
                 return
         raise AssertionError("it never ended")
 
     asyncio.run(main())
+
+
+def test_who_waits_for_a_page_does_not_wait_for_those_that_are_made_again(held: tuple[OpenLedger, object]) -> None:
+    """Older pages are made again one after the other, elsewhere; what nobody ever made is made here, and at once."""
+    pulse = ChangeCounter(held[0].log)
+    cache = PageCache(pulse)
+    go_on = threading.Event()
+    at_a_time: list[int] = []
+    working = threading.Semaphore(0)
+
+    def elsewhere() -> str:
+        working.release()
+        at_a_time.append(working._value)
+        assert go_on.wait(120)
+        working.acquire()
+        return "made elsewhere"
+
+    async def main() -> None:
+        maker = PageMaker(cache)
+        for name in ("a", "b", "c"):
+            cache.get(name, (WORK,), lambda: "old")
+            cache._cached[name].until = cache._cached[name].at
+        pulse.bump(WORK)
+        here = partial(pytest.fail, "made here")
+        for name in ("a", "b", "c", "a"):
+            assert await maker.page(name, (WORK,), here, elsewhere) == "old"
+        assert len(maker._remade) == 3
+        answer = maker.page("new", (WORK,), lambda: "made here", partial(pytest.fail, "made elsewhere"))
+        assert await asyncio.wait_for(answer, 120) == "made here"
+        go_on.set()
+        while not maker.idle:
+            await asyncio.sleep(0.01)
+        for name in ("a", "b", "c"):
+            assert await maker.page(name, (WORK,), here) == "made elsewhere"
+
+    asyncio.run(main())
+    assert at_a_time == [1, 1, 1]
+
+
+def test_what_the_log_does_not_say_is_told_once_to_who_keeps_pages_elsewhere(held: tuple[OpenLedger, object]) -> None:
+    pulse = ChangeCounter(held[0].log)
+    pulse.bump(WORK, "a")
+    pulse.bump(WORK)
+    assert pulse.take_bumped() == ["a", WORK]
+    assert pulse.take_bumped() == []
+    pulse.bump(*map(str, range(STEP + 1)))
+    assert pulse.take_bumped() == [EVERY_TOPIC]
+
+
+def test_where_much_came_at_once_nothing_that_is_kept_holds(
+    held: tuple[OpenLedger, object], monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """Also of what was never seen to change before."""
+    ledger, key = held
+    pulse = ChangeCounter(ledger.log)
+    cache, make = PageCache(pulse), making(clock, 0.0)
+    cache.get("a", ("never changed",), make)
+    monkeypatch.setattr(page_cache, "STEP", 0)
+    record(ledger, result_of("first"), key)
+    assert pulse.refresh()
+    assert cache.get("a", ("never changed",), make) == "page 2"
+    pulse.bump(EVERY_TOPIC)
+    assert cache.get("a", ("never changed",), make) == "page 3"

@@ -7,7 +7,14 @@ import pytest
 from scipy.signal import lfilter
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.autocorrelation import autocorrelation, effective_count, exceedance_time, integrated_time
+from lynxbench.stats.autocorrelation import (
+    AT_ONCE,
+    autocorrelation,
+    effective_count,
+    exceedance_time,
+    exceedance_times,
+    integrated_time,
+)
 
 
 def ar1(phi: float, count: int, seed: int = 0) -> np.ndarray:
@@ -67,3 +74,23 @@ def test_exceedances_take_no_shorter_way_to_another_answer(phi: float) -> None:
 @pytest.mark.parametrize("pattern", [[0, 1] * 20, [1, 1, 0, 0] * 9, [0] * 40 + [1], [1] + [0] * 40, [1] * 9 + [0] * 9])
 def test_exceedances_in_patterns(pattern: list[int]) -> None:
     assert exceedance_time(np.array(pattern, dtype=bool)) == integrated_time(np.array(pattern, dtype=np.float64))
+
+
+@pytest.mark.parametrize("phi", [-0.4, 0.0, 0.3, 0.8])
+def test_exceedances_together_are_those_of_each_alone(phi: float) -> None:
+    """To the last bit, whatever lengths and places are transformed with it."""
+    rng = np.random.default_rng(4)
+    for seed in range(60):
+        masks = []
+        for number in range(int(rng.integers(1, 5))):
+            values = ar1(phi, int(rng.integers(2, 300)), 10 * seed + number)
+            hits = rng.integers(1, values.size, int(rng.integers(1, 7)))
+            masks.append(values > np.sort(values)[values.size - 1 - hits][:, None])
+        assert exceedance_times(masks) == [[exceedance_time(row) for row in rows] for rows in masks]
+
+
+def test_exceedances_of_long_series_are_not_laid_out_together() -> None:
+    long = ar1(0.5, AT_ONCE // 4 + 1) > np.array([0.0, 1.0])[:, None]
+    short = ar1(0.5, 50) > np.array([0.5])[:, None]
+    assert exceedance_times([long, short]) == [[exceedance_time(row) for row in rows] for rows in (long, short)]
+    assert exceedance_times([]) == []

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from committed import CONTRACT, JOBS, SPEED, CommittedProject, PlantedMeasuring, imported_here
-from lynxbench.contract.loader import read_bundled_text
+from lynxbench.contract.loader import parse_contract, read_bundled_text
 from lynxbench.errors import BadFile, BadInput, Refused
-from lynxbench.model.branch_check import BranchCheck, CheckVerdict, FailOn
-from lynxbench.watch import commit_pairs
-from lynxbench.watch.branch_checking import check_branch
+from lynxbench.experiment.code_places import CodePlace
+from lynxbench.model.branch_check import BranchCheck, CheckVerdict, FailOn, is_disturbed
+from lynxbench.report import words
+from lynxbench.watch import branch_checking, commit_pairs
+from lynxbench.watch.branch_checking import NamedContract, check_branch
 from lynxbench.watch.checkouts import Repository
+from lynxbench.watch.commit_pairs import FunctionPlace
 
 BASE = {"jobs.py": JOBS, "score.yaml": CONTRACT, SPEED: "100"}
 SERVED = read_bundled_text("chat-demo")
@@ -76,6 +80,78 @@ def test_nobody_is_convicted_by_one_sitting(again: str, tmp_path: Path, measurin
     assert one.verdict is CheckVerdict.DOUBT
     assert "measured again" in one.said
     assert one.confirmation is not None
+
+
+@pytest.mark.parametrize("word", ["unsteady", "short"])
+@pytest.mark.parametrize(
+    ("sittings", "verdict", "asked"),
+    [
+        ({0: "80 {}"}, CheckVerdict.REGRESSED, 3),
+        ({1: "80 {}"}, CheckVerdict.REGRESSED, 3),
+        ({0: "80 {}", 2: "80 {}", 3: "80 {}"}, CheckVerdict.REGRESSED, 5),
+        ({0: "50 {}", 1: "100", 2: "100"}, CheckVerdict.PASSED, 2),
+        ({1: "80 {}", 2: "100"}, CheckVerdict.DOUBT, 3),
+        ({1: "80 {}", 2: "80 {}", 3: "80 {}"}, CheckVerdict.DOUBT, 4),
+        ({0: "80 {}", 1: "80 {}", 2: "80 {}"}, CheckVerdict.DOUBT, 3),
+    ],
+)
+def test_a_disturbed_sitting_says_nothing_and_is_measured_again_a_few_times(
+    word: str,
+    sittings: dict[int, str],
+    verdict: CheckVerdict,
+    asked: int,
+    tmp_path: Path,
+    measuring: PlantedMeasuring,
+) -> None:
+    """The head is slower by a fifth: what counts is the first sitting that is steady, whatever the others said."""
+    measuring.sittings = {number: planted.format(word) for number, planted in sittings.items()}
+    check = _check(_project(tmp_path, {SPEED: "80"}), measuring)
+    (one,) = check.checks
+    assert one.verdict is verdict, one.said
+    assert len(measuring.asked) == asked
+    disturbed = sum(word in planted for planted in measuring.sittings.values())
+    last = is_disturbed(one.confirmation or one.comparison)
+    assert len(one.set_aside) == disturbed - last
+    assert f"{words.count(len(one.set_aside), 'disturbed sitting')} set aside" in one.said
+    assert BranchCheck.model_validate_json(check.model_dump_json()) == check
+
+
+def test_on_a_machine_that_stalls_equal_branches_pass_and_slower_ones_are_found(
+    tmp_path: Path, measuring: PlantedMeasuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sittings of five are disturbed: each process that was says a speed of its own, off by a fifth or more."""
+    contract = NamedContract("score.yaml", parse_contract(CONTRACT, "score.yaml"))
+    base, head = (CodePlace(commit, tmp_path, "", tmp_path) for commit in ("a" * 40, "b" * 40))
+    monkeypatch.setattr(branch_checking, "find_function", lambda *_: FunctionPlace())
+    speeds: dict[str, float] = {}
+
+    def planted(place: CodePlace) -> str:
+        if measuring.rng.random() > 0.225:  # of each of the two sides
+            return str(speeds[place.commit])
+        return f"{speeds[place.commit]} unsteady noise={measuring.rng.uniform(0.2, 0.5)}"
+
+    measuring.speed_of = planted
+    for truth, wanted, least in ((1.0, CheckVerdict.PASSED, 75), (0.92, CheckVerdict.REGRESSED, 75)):
+        speeds.update({base.commit: 100.0, head.commit: 100.0 * truth})
+        pairs = measuring.pairs(tmp_path, [])
+        checks = [branch_checking._check(contract, base, head, frozenset(), pairs) for _ in range(100)]
+        verdicts = Counter(check.verdict for check in checks)
+        wrong = {CheckVerdict.REGRESSED, CheckVerdict.PASSED} - {wanted}
+        assert verdicts[wrong.pop()] == 0, verdicts
+        assert verdicts[wanted] >= least, verdicts
+        assert any(check.set_aside for check in checks)
+
+
+def test_what_is_doubtful_for_another_reason_too_is_not_measured_again(
+    tmp_path: Path, measuring: PlantedMeasuring
+) -> None:
+    """A foreign load, a clock that was set back, an interval too wide: a further sitting is somebody's to ask for."""
+    for number, head in enumerate(("80 doubtful", "80 loaded", "97 noise=0.02", "80 unsteady doubtful")):
+        (one,) = _check(_project(tmp_path / str(number), {SPEED: head}), measuring).checks
+        assert one.verdict is CheckVerdict.DOUBT
+        assert not one.set_aside
+        assert "set_aside" not in one.model_dump_json()
+    assert len(measuring.asked) == 4
 
 
 def test_doubt_on_the_side_of_the_base_convicts_nobody_either(tmp_path: Path, measuring: PlantedMeasuring) -> None:

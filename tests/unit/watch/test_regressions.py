@@ -321,3 +321,28 @@ def test_a_level_of_an_older_version_is_carried_over(empty: Nights) -> None:
 def test_an_unknown_notice_is_named(empty: Nights) -> None:
     with pytest.raises(NotFound, match="no notice"):
         empty.watch.acknowledge("nothing", "ada")
+
+
+@pytest.mark.parametrize("laid_out", [False, True])
+def test_a_replay_lays_results_of_one_day_out_as_nights(tmp_path: Path, laid_out: bool) -> None:
+    """As they began, a minute apart, they are one session of which nothing can be told."""
+    nights, minute = Nights(tmp_path, can_ask=False), 1 / 1440
+
+    def moment_of(result: Result) -> str:
+        return (FIRST + timedelta(days=round(float(result.run_id.removeprefix("run-")) / minute))).isoformat()
+
+    if laid_out:
+        recomputations = Recomputations(nights.store, nights.ledger.log)
+        nights.watch = Watch(nights.store, nights.ledger, recomputations, moment_of=moment_of)
+    levels_of = [100.0] * 17 + [95.0] * 5 + [100.0] * 5
+    opened = [nights.night(minute * number, level) for number, level in enumerate(levels_of)]
+    told = [number for number, notice in enumerate(opened) if notice is not None]
+    notices_ = nights.watch.notices()
+    nights.close()
+    assert told == ([20] if laid_out else []), "three slow nights and the one that confirms them"
+    assert [notice.since for notice in notices_] == ([moment_of_night(17)] if laid_out else [])
+    assert [notice.closed_at is not None for notice in notices_] == ([True] if laid_out else [])
+
+
+def moment_of_night(night: int) -> str:
+    return (FIRST + timedelta(days=night)).isoformat()

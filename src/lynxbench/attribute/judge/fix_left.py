@@ -26,6 +26,8 @@ GRAPH_GAP_NS = 500.0
 LEAST_DISPATCH_NS = 5_000.0
 """What an operator of PyTorch costs the host at the least, without a profiler: 7.7 to 10 µs a kernel were seen in
 launch-bound steps on an H200's host."""
+MOST_DISPATCH_NS = 100_000.0
+"""What an operator costs the host at the most while nothing else holds it; ten times what was seen on slow hosts."""
 HALF = 0.5
 OWN_WAIT = 1.0
 """A step that is timed ends with one wait; it holds up nothing inside."""
@@ -80,6 +82,12 @@ class StepParts:
         """What is left where so much less kernel time and so many fewer launches are needed."""
         kept = max(0.0, 1.0 - launches / self.launches) if self.launches else 1.0
         return max(self.kernels_ns - kernels_ns, self.dispatch_ns * kept) + self.shown(*WAITS)
+
+    @property
+    def freed_left_ns(self) -> float:
+        """What is left where nothing but operators keeps the host: one that is held up dispatches slowly too."""
+        others = self.shown(*(category for category in WAITS if category is not Category.IDLE))
+        return max(self.kernels_ns, min(self.dispatch_ns, self.launches * MOST_DISPATCH_NS)) + others
 
     @property
     def merged_left_ns(self) -> float:

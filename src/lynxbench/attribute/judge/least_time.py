@@ -13,7 +13,14 @@ from itertools import pairwise
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.operands import OperatorCall
-from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, is_layout, kernel_kind, operator_kind
+from lynxbench.attribute.read.operator_names import (
+    OperatorKind,
+    is_attention,
+    is_layout,
+    is_many_passes,
+    kernel_kind,
+    operator_kind,
+)
 from lynxbench.attribute.read.trace import NONE, EventKind
 from lynxbench.model.attribution import Category, StepWork
 from lynxbench.model.interval import Interval
@@ -32,6 +39,7 @@ MASK_PLACE = 3
 """Queries, keys and values stand before it."""
 ASIDE = 0.1
 """A pass that writes less than this share of the chain's last result is not part of it."""
+WHOLE_NUMBERS = frozenset({"long int", "int", "unsigned char", "signed char", "bool"})
 SAME_SIZE = 0.5
 """Neighbours are merged when the smaller writes at least this share of what the larger does."""
 
@@ -68,20 +76,41 @@ class KernelEfficiency:
         return self.best_ns[category] / known if known else None
 
 
-def measure_efficiency(groups: Sequence[OperatorGroup]) -> KernelEfficiency:
-    """Attainable over taken time of the kernels whose work is known, by category and together."""
+def measure_efficiency(groups: Sequence[OperatorGroup], *, whole_calls: bool = True) -> KernelEfficiency:
+    """Attainable over taken time of the kernels whose work is known, by category and together.
+
+    `whole_calls`: an operator's work is that of its whole call, and is held against all of its kernels.
+    """
     taken, known, best = (dict.fromkeys(KERNELS, 0.0) for _ in range(3))
     above = 0.0
+    calls = _by_call(groups) if whole_calls else {}
     for group in groups:
         if group.category not in taken:
             continue
         taken[group.category] += group.self_ns
-        if group.attainable_ns is not None:
+        least_ns = group.attainable_ns if not (whole_calls and is_many_passes(group.name)) else None
+        if (group.name, group.signature) in calls:
+            whole_ns, call_ns = calls[group.name, group.signature]
+            least_ns = group.self_ns * whole_ns / call_ns
+        if least_ns is not None:
             known[group.category] += group.self_ns
-            best[group.category] += min(group.attainable_ns, float(group.self_ns))
-            if group.attainable_ns > group.self_ns:
+            best[group.category] += min(least_ns, float(group.self_ns))
+            if least_ns > group.self_ns:
                 above += group.self_ns
     return KernelEfficiency(taken, known, best, above)
+
+
+def _by_call(groups: Sequence[OperatorGroup]) -> dict[tuple[str, int], tuple[float, float]]:
+    """Of operators with several kernels a call, by name and operands: the least time of their work, and their time."""
+    members: dict[tuple[str, int], list[OperatorGroup]] = {}
+    for group in groups:
+        if group.signature != NONE and group.category in KERNELS and not is_many_passes(group.name):
+            members.setdefault((group.name, group.signature), []).append(group)
+    return {
+        key: (sum(g.attainable_ns or 0.0 for g in parts), float(sum(g.self_ns for g in parts)))
+        for key, parts in members.items()
+        if len(parts) > 1 and any(g.attainable_ns is not None for g in parts) and any(g.self_ns for g in parts)
+    }
 
 
 # --- the workload's own floor ---------------------------------------------------------------------------------------
@@ -164,6 +193,8 @@ class Fusion:
     """Chains between two products with a softmax among them: attention written out, for which fused kernels exist."""
     merged: int = 0
     """Calls fewer than before."""
+    folded_ns: float = 0.0
+    """What more is saved where chains that make a product's operand are part of it, or are run once and kept."""
 
 
 def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
@@ -174,7 +205,7 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
     """
     saved = [0.0, 0.0]
     lengths: list[int] = []
-    attention = 0
+    attention, folded = 0, 0.0
     chain: list[OperatorGroup] = []
     before: OperatorGroup | None = None
     in_order = [book.groups[index] for index in book.sequence]
@@ -191,13 +222,24 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
         if parts is not None:
             lengths.append(len(chain))
             saved = [total + part for total, part in zip(saved, parts, strict=True)]
+            folded += _folded_ns(chain, group, parts[1])
         starts = group is not None and _joins([], group)
         chain, before = ([group], before) if starts and group is not None else ([], group)
     low, high = saved
     saved_ns = Interval(low, (low + high) / 2, high)
     return Fusion(
-        saved_ns, len(lengths), max(lengths, default=0), attention, sum(lengths) - len(lengths) + 2 * attention
+        saved_ns, len(lengths), max(lengths, default=0), attention, sum(lengths) - len(lengths) + 2 * attention, folded
     )
+
+
+def _folded_ns(chain: list[OperatorGroup], following: OperatorGroup | None, saved_ns: float) -> float:
+    """What is left of a chain whose result is most of what the product behind it reads; 0 where it is not."""
+    product = following is not None and following.kind is OperatorKind.PRODUCT and following.work is not None
+    if following is None or following.work is None or not product or chain[-1].work is None:
+        return 0.0
+    made, read = chain[-1].work.written_bytes, following.work.read_bytes
+    took = sum(group.self_ns / group.calls for group in chain)
+    return max(0.0, took - saved_ns) if SAME_SIZE * read <= made <= read else 0.0
 
 
 def _joined(in_order: Sequence[OperatorGroup]) -> Iterator[OperatorGroup]:
@@ -273,18 +315,26 @@ def _saved_ns(chain: list[OperatorGroup]) -> tuple[float, float]:
 # --- rows picked by a product with ones and zeros ---------------------------------------------------------------------
 
 
-def find_picking(book: TimeBook) -> tuple[float, float]:
-    """Nanoseconds and kernels a step in work on one-hot rows: what a look-up does without arithmetic."""
+def find_picking(book: TimeBook, *, surely: bool = False) -> tuple[float, float]:
+    """Nanoseconds and kernels a step in work on one-hot rows: what a look-up does without arithmetic.
+
+    Scores that are picked from are as large as the rows that pick. `surely`: only work on whole numbers of that size,
+    and on two operands: what works on one alone may be the making of the scores.
+    """
     tiling = book.tiling
     rows = tiling.trace.rows_named("aten::one_hot".__eq__, EventKind.OPERATOR)
     numbers = set(tiling.trace.signature[rows].tolist()) - {NONE}
-    made = {_one_hot_elements(tiling.trace.signatures[number]) for number in numbers}
-    sizes = made - {0}
+    sizes = {_one_hot_elements(tiling.trace.signatures[number]) for number in numbers} - {0}
     took = count = 0
     for calls in tiling.calls if sizes else ():
-        if calls.call is not None and any(tensor.elements in sizes for tensor in calls.call.tensors):
-            took += int(calls.took_ns.sum())
-            count += len(calls.took_ns)
+        as_large = [t for t in calls.call.tensors if t.elements in sizes] if calls.call is not None else []
+        if not as_large or calls.call is None:
+            continue
+        whole = any(tensor.dtype in WHOLE_NUMBERS for tensor in as_large)
+        if surely and not whole and len(calls.call.tensors) < 2:
+            continue
+        took += int(calls.took_ns.sum())
+        count += len(calls.took_ns)
     return took / len(book), count / len(book)
 
 

@@ -49,6 +49,8 @@ class OperatorGroup:
     work: OperatorWork | None = None
     attainable_ns: float | None = None
     """Of all calls together; None where shapes or ceilings are missing."""
+    signature: int = NONE
+    """The number of the operands of the operator that it belongs to."""
 
     @property
     def efficiency(self) -> float | None:
@@ -99,7 +101,7 @@ def keep_book(tiling: Tiling, ceilings: Ceilings) -> TimeBook:
     """Every stretch to its category: its cause where one is known, else what bounds the operator at work."""
     ceilings = ceilings if tiling.on_device else ceilings.on_host()
     classify = _classify_activity if tiling.on_device else _classify_operator
-    groups = [(classify(calls, ceilings), calls) for calls in tiling.calls]
+    groups = [(_belonging(classify(calls, ceilings), calls), calls) for calls in tiling.calls]
     groups.sort(key=lambda pair: (-pair[0].self_ns, pair[0].name))
     row_code = np.full(len(tiling.trace), CODE[Category.UNATTRIBUTED], dtype=np.int64)
     row_group = np.full(len(tiling.trace), NONE, dtype=np.int64)
@@ -122,6 +124,10 @@ def keep_book(tiling: Tiling, ceilings: Ceilings) -> TimeBook:
         stalled_ns=_move_stalls(tiling, code, spent),
         residual_ns={Category.LAUNCH: _launch_left_ns(in_order, steps, tiling.on_device)},
     )
+
+
+def _belonging(group: OperatorGroup, calls: AlikeCalls) -> OperatorGroup:
+    return group if calls.signature == NONE else dataclasses.replace(group, signature=calls.signature)
 
 
 def _launch_left_ns(groups: Sequence[OperatorGroup], steps: int, on_device: bool) -> float:
@@ -247,8 +253,12 @@ class Shares:
         return sum(self.estimate(category) for category in categories)
 
 
-def correct_shares(book: TimeBook, unprofiled_ns: float | None) -> Shares:
-    """Shares with the profiler's cost removed from the host's categories; a range where the cost is not known."""
+def correct_shares(book: TimeBook, unprofiled_ns: float | None, *, own_clock: bool = True) -> Shares:
+    """Shares with the profiler's cost removed from the host's categories; a range where the cost is not known.
+
+    `own_clock`: kernels are timed by the device, which no profiler slows. What the bare step has less is the host's,
+    the making of its input included.
+    """
     usual = np.median(book.spent_ns, axis=0)
     total = float(usual.sum())
     wall = book.usual_ns
@@ -257,12 +267,15 @@ def correct_shares(book: TimeBook, unprofiled_ns: float | None) -> Shares:
     # Medians of categories need not add up to the median step; the step's length is the latter's.
     base = as_profiled * wall
     if unprofiled_ns is None:
-        corrected, _ = _without(base, events_ns, events_ns)
+        corrected, _ = _without(base, events_ns, events_ns, own_clock=own_clock)
         low_side = corrected / corrected.sum()
         estimate = (as_profiled + low_side) / 2
         step_ns, unexplained = wall, 0.0
     else:
-        corrected, left = _without(base, max(0.0, wall - unprofiled_ns), events_ns)
+        kernels = float(base[[CODE[category] for category in KERNELS]].sum())
+        # A step shorter than its own kernels was measured under other conditions: nothing then keeps its time.
+        kept = own_clock and kernels <= unprofiled_ns
+        corrected, left = _without(base, max(0.0, wall - unprofiled_ns), events_ns, own_clock=kept)
         low_side = corrected / corrected.sum()
         estimate = low_side
         step_ns, unexplained = unprofiled_ns, left / wall if wall else 0.0
@@ -279,7 +292,7 @@ def correct_shares(book: TimeBook, unprofiled_ns: float | None) -> Shares:
     return Shares(of, step_ns, moved, unprofiled_ns is not None, unexplained)
 
 
-def _without(base: Float64, excess_ns: float, profiler_ns: float) -> tuple[Float64, float]:
+def _without(base: Float64, excess_ns: float, profiler_ns: float, *, own_clock: bool) -> tuple[Float64, float]:
     """The base without the excess, and what of it nothing could account for.
 
     What the profiler can cost comes from the host's time. More than that means that conditions differed while
@@ -288,6 +301,8 @@ def _without(base: Float64, excess_ns: float, profiler_ns: float) -> tuple[Float
     out = base.copy()
     left = _take(out, HOST_CATEGORIES, min(excess_ns, profiler_ns), REMOVABLE) + max(0.0, excess_ns - profiler_ns)
     left = _take(out, (Category.IDLE,), left, 1.0)
+    if own_clock:
+        left = _take(out, (Category.INPUT,), left, REMOVABLE)
     return out, _take(out, HOST_CATEGORIES, left, REMOVABLE)
 
 

@@ -41,6 +41,7 @@ class _Distributed(msgspec.Struct):
 class _Head(msgspec.Struct):
     devices: list[_Device] = msgspec.field(name="deviceProperties", default_factory=list)
     distributed: _Distributed | None = msgspec.field(name="distributedInfo", default=None)
+    base_ns: int | None = msgspec.field(name="baseTimeNanoseconds", default=None)
 
 
 def read_trace(path: Path | str) -> Trace:
@@ -68,7 +69,7 @@ def read_trace(path: Path | str) -> Trace:
 
 
 def _parse_head(head: bytes) -> _Head:
-    """The metadata before the events: the accelerator's name and the rank, where they stand there."""
+    """The metadata before the events: the accelerator's name, the rank and the clock, where they stand there."""
     try:
         return msgspec.json.decode(repaired(head).rstrip(SEPARATORS) + b"}", type=_Head)
     except (msgspec.DecodeError, RecursionError):
@@ -208,6 +209,7 @@ class _Columns:
             rank=head.distributed.rank if head.distributed is not None else None,
             counters=None,
             unseen=None,
+            base_ns=head.base_ns,
             **column,
         )
 

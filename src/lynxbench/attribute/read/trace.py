@@ -22,8 +22,11 @@ Flags = npt.NDArray[np.bool_]
 
 NONE = -1
 """Where a column has no value: no correlation, no operands, no byte count."""
-STEP_NAME = re.compile(r"^(ProfilerStep|step)\s*#\s*\d+$", re.IGNORECASE)
-"""How a step is marked, by PyTorch's profiler or by whoever wrote the loop."""
+STEP_NAME = re.compile(
+    r"^((ProfilerStep|step)\s*#\s*\d+|execute_context_\d+\(\d+\)_generation_\d+\(\d+\)|execute_new_\d+_cached_\d+)$",
+    re.IGNORECASE,
+)
+"""How a step is marked: by PyTorch's profiler, by whoever wrote the loop, by vLLM's engine (newer and older)."""
 NESTING_SLACK_NS = 1_000
 """Stamps of begin and end are taken a little apart; an inner event may outlast its outer one by this much."""
 
@@ -96,6 +99,8 @@ class Trace:
     """Hardware counters, sampled beside the run or measured kernel by kernel, where they were recorded."""
     unseen: Unseen | None = None
     """What this kind of record leaves out, where that keeps a verdict open."""
+    base_ns: int | None = None
+    """The time of day (since 1970) that its stamps count from, where the profiler wrote it down."""
 
     def __len__(self) -> int:
         return len(self.start_ns)

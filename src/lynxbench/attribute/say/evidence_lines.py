@@ -8,8 +8,8 @@ from lynxbench.attribute.judge.causes import CategoryCause
 from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
+from lynxbench.attribute.judge.step_figures import StepFigures
 from lynxbench.attribute.judge.time_book import CORRECTION_MATTERS, KERNELS, OperatorGroup, Shares, TimeBook
-from lynxbench.attribute.judge.verdict import StepFigures
 from lynxbench.attribute.read.counters import KernelCounters
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.tile.request_split import RequestSplit

@@ -10,8 +10,8 @@ from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
+from lynxbench.attribute.judge.step_figures import StepFigures, VerdictDraft
 from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
-from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
 from lynxbench.attribute.say.server_lines import server_evidence, server_sentence

@@ -11,7 +11,7 @@ import numpy as np
 from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind, operator_kind
 from lynxbench.attribute.read.trace import NONE, EventKind, Flags, Int64, Trace, distinct
 from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, Tiles, find_lanes, tile_host
-from lynxbench.attribute.tile.steps import Activities, Steps, is_input
+from lynxbench.attribute.tile.steps import Activities, Steps, find_steps, is_input
 from lynxbench.model.attribution import Category
 
 CODE: dict[Category, int] = {category: i for i, category in enumerate(Category)}
@@ -24,6 +24,8 @@ LARGE_BYTES = 1 << 20
 """A copy of less takes tens of microseconds: no reason to think that the host works on it for long."""
 HOST_WORK = 4
 """The edition of the rules since which an operator that computes on the host for long is not called dispatch."""
+OWN_TAIL = 6
+"""… since which a pause that began before the host began a step is not that step's input."""
 
 _CALLS = (
     (re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery"), Category.SYNCHRONIZATION),
@@ -52,7 +54,7 @@ class DeviceTiles:
 def tile_device(trace: Trace, windows: Steps, activities: Activities, rules: int) -> DeviceTiles:
     """The windows' stretches, what causes the idle ones, and the host's own time."""
     busy = _tile_activities(trace, windows, activities)
-    host = _look_at_host(trace, activities, windows.thread, rules)
+    host = _look_at_host(trace, activities, windows, rules)
     parts = [_idle_causes(trace, host, busy, windows, *part) for part in _parts(trace, windows)]
     columns = [(p.stretches.step, p.stretches.start_ns, p.stretches.end_ns, p.stretches.row, p.cause) for p in parts]
     *stretches, cause = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -138,14 +140,17 @@ class _Host:
     """Activities that brought so much to the host that what it does next may be work on it."""
     computes: Flags
     """By name: operators that do work of their own on the host, where they launch nothing."""
+    begins_ns: Int64
+    """When the host began each annotated step; empty where that is not asked."""
+    windows_end_ns: Int64
 
 
-def _look_at_host(trace: Trace, activities: Activities, thread: int, rules: int) -> _Host:
+def _look_at_host(trace: Trace, activities: Activities, windows: Steps, rules: int) -> _Host:
     launch = activities.launched_by
     kinds = (EventKind.ANNOTATION, EventKind.OPERATOR)
     end = trace.start_ns[launch] + trace.dur_ns[launch]
     return _Host(
-        lanes=find_lanes(trace, thread),
+        lanes=find_lanes(trace, windows.thread),
         code_of_name=np.array([_call_code(name) for name in trace.names], dtype=np.int64),
         input=NamedRanges.of(trace, trace.rows_named(is_input, *kinds)),
         waits=NamedRanges.of(trace, trace.rows_named(_SYNC_OPERATOR.__contains__, *kinds)),
@@ -154,6 +159,8 @@ def _look_at_host(trace: Trace, activities: Activities, thread: int, rules: int)
         took_ns=trace.dur_ns[activities.row],
         fetched=_fetches(trace, rules)[trace.name[activities.row]] & (trace.nbytes[activities.row] >= LARGE_BYTES),
         computes=trace.names_where(lambda name: rules >= HOST_WORK and _is_work(name)),
+        begins_ns=find_steps(trace).start_ns if rules >= OWN_TAIL and windows.annotated else np.empty(0, np.int64),
+        windows_end_ns=windows.end_ns,
     )
 
 
@@ -211,13 +218,13 @@ def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64, last
         number, _, length = pieces.runs(silent)
         long = silent & (length[np.maximum(number, 0)] > LONG_GAP_NS)
         code[long] = CODE[Category.IDLE]
-        code[long & _before_first(pieces)] = CODE[Category.INPUT]
+        code[long & _before_first(pieces) & ~_step_before(known, pieces)] = CODE[Category.INPUT]
         after, fetch_ns = _after_fetch(known, pieces)
         code[long & after & (length[np.maximum(number, 0)] <= fetch_ns)] = CODE[Category.TRANSFER]
     worked = (host != NONE) & (kind == EventKind.OPERATOR) & (lasts_ns > LONG_GAP_NS) & known.computes[trace.name[host]]
     if worked.any():  # on a processor, while the device has nothing to do
         code[worked] = CODE[Category.IDLE]
-        code[worked & _before_first(pieces)] = CODE[Category.INPUT]
+        code[worked & _before_first(pieces) & ~_step_before(known, pieces)] = CODE[Category.INPUT]
         code[worked & _after_fetch(known, pieces)[0]] = CODE[Category.TRANSFER]
     code[known.waits.hold(pieces.start_ns)] = CODE[Category.SYNCHRONIZATION]
     code[awaited] = CODE[Category.INPUT]
@@ -240,6 +247,17 @@ def _after_fetch(known: _Host, pieces: Stretches) -> tuple[Flags, Int64]:
     last = np.maximum(np.searchsorted(known.activity_ns, pieces.start_ns, side="right") - 1, 0)
     after: Flags = known.fetched[last] & (known.activity_ns[last] <= pieces.start_ns)
     return after, known.took_ns[last]
+
+
+def _step_before(known: _Host, pieces: Stretches) -> Flags:
+    """Pieces that began while the host was in an earlier step than the one whose device work their window ends with."""
+    if not len(known.begins_ns):
+        return np.zeros(len(pieces.start_ns), dtype=bool)
+    never = np.iinfo(np.int64).max
+    begin = np.append(known.begins_ns, never)[np.searchsorted(known.begins_ns, pieces.start_ns, side="right")]
+    end = np.append(known.windows_end_ns, never)[np.searchsorted(known.windows_end_ns, pieces.start_ns, side="right")]
+    earlier: Flags = begin < end
+    return earlier
 
 
 def _before_first(pieces: Stretches) -> Flags:

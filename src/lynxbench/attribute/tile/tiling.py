@@ -53,6 +53,9 @@ class AlikeCalls:
     """Whether the operator did its work itself, without another inside."""
     counted: Counted | None = None
     """What hardware counters say of the kernel."""
+    signature: int = NONE
+    """The number of the operands of the operator whose work these rows do: on a device, the kernel that carries it, in
+    as many pieces as it was cut into; other kernels of the call serve it, and have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,9 @@ def _alike_calls(trace: Trace, stretches: Stretches, *, on_device: bool) -> tupl
     name = np.where(operator != NONE, trace.name[operator], NONE)
     signature = np.where(leads & (operator != NONE), trace.signature[operator], NONE)
     counted = trace.counted() if on_device else {}
-    groups = _together(rows, leads, kernel, np.where(operator != NONE, trace.signature[operator], NONE), name)
+    serves = np.where(operator != NONE, trace.signature[operator], NONE)
+    alike = _as_leading(operator, kernel, leads)
+    groups = _together(rows, leads, kernel, serves, name)
     calls = []
     for members in sorted(groups, key=lambda group: int(group[0])) if on_device else groups:
         at, first, took = int(np.searchsorted(rows, members[0])), members[0], own[members]
@@ -202,6 +207,7 @@ def _alike_calls(trace: Trace, stretches: Stretches, *, on_device: bool) -> tupl
                 stalled_ns=stalled,
                 is_leaf=float(np.median(took / np.maximum(trace.dur_ns[members], 1))) >= LEAF_SHARE,
                 counted=counted.get(int(kernel[at])) if kind is EventKind.KERNEL else None,
+                signature=int(serves[at]) if alike[at] else NONE,
             )
         )
     return tuple(calls)
@@ -235,6 +241,17 @@ def _together(rows: Int64, *keys: npt.NDArray[np.generic]) -> list[Int64]:
         opens[1:] |= key[order][1:] != key[order][:-1]
     groups: list[Int64] = np.split(rows[order], np.flatnonzero(opens))
     return groups
+
+
+def _as_leading(operator: Int64, kernel: Int64, leads: Flags) -> Flags:
+    """Activities of the same name as the one that carries their operator's work."""
+    if not len(operator):
+        return np.zeros(0, dtype=bool)
+    leading = np.full(int(operator.max()) + 2, NONE, dtype=np.int64)
+    known = leads & (operator != NONE)
+    leading[operator[known]] = kernel[known]
+    alike: Flags = (operator != NONE) & (leading[operator] == kernel)
+    return alike
 
 
 def _heaviest(rows: Int64, operator: Int64, took: Int64) -> Flags:

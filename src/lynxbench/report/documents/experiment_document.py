@@ -85,7 +85,7 @@ def _cells(experiment: ExperimentDocument) -> doc.Section:
     troubles = [
         (f"{cell.status.value}: {', '.join(cell_levels(cell, experiment))}: ", said(cell.reason))
         for cell in experiment.cells
-        if cell.status in (CellStatus.INFEASIBLE, CellStatus.PARTLY)
+        if cell.status in (CellStatus.INFEASIBLE, CellStatus.VOID, CellStatus.PARTLY)
     ]
     doubts = {line for cell in experiment.cells for line in cell.validity.split("; ") if line not in ("", "valid")}
     cube = None

@@ -9,6 +9,7 @@ from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Span, Tone, said
 from lynxbench.report.documents.asked_facts_text import asked_facts, expected_text
+from lynxbench.report.documents.kernel_facts import kernel_table, kernel_text
 from lynxbench.report.documents.measured_charts import curve_chart
 from lynxbench.report.documents.mlperf_facts import mlperf_facts
 from lynxbench.report.svg.load_curve_plot import draw_curve
@@ -45,6 +46,7 @@ def load_section(result: Result) -> doc.Section | None:
                 _folded("What failing answers said", doc.Table(("Answer", "Times"), failing, right=(1,))),
                 _folded(title, doc.Table(("Metric", "Change"), counters, right=(1,))),
                 _folded("The server's node while counting", node_table(load)),
+                None if load.kernels is None else _folded("Kernels of the server", kernel_table(load.kernels)),
             ]
     return doc.Section("load", "Load", blocks) if blocks else None
 
@@ -70,6 +72,8 @@ def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> l
         facts.append(("Speculation", _speculation_text(drafting)))
     if load.node is not None:
         facts.append(("Server's node", Span(node_text(load.node), Tone.WARN if load.node.notes else Tone.PLAIN)))
+    if load.kernels is not None:
+        facts.append(("Kernels of the server", kernel_text(load.kernels)))
     asked = asked_facts(load) if not findings.is_void(result) else []
     return [*facts, ("Cache", _cache_text(load)), *asked, ("Instrument", _instrument(load))]
 

@@ -82,8 +82,9 @@ def find(server: Server, text: str, place: str) -> Logged:
     return logged
 
 
-def analysis_page(server: Server, logged: Logged) -> Page:
+def analysis_page(server: Server, analysis_id: str, place: str) -> Page:
     """The analysis as its renderers draw it, and how every result under it stands today."""
+    logged = find(server, analysis_id, place)
     page = rendered(server, logged)
     stands = HtmlRenderer(site=True).blocks([_standing(server, logged)])
     return replace(page, main=join([page.main, stands]))

@@ -25,6 +25,7 @@ from lynxbench.report.render_html import csv_text
 from lynxbench.report.svg.canvas import WIDE
 from lynxbench.report.svg.history_plot import draw_levels
 from lynxbench.server import ledger_views as reading
+from lynxbench.server.page_past import PagePast
 from lynxbench.server.pages.agreeing_page import agreement_section
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
@@ -122,7 +123,7 @@ def series_file(history: History, form: str) -> tuple[str, str]:
 @reading.cached()
 def signals_of(server: Server, contract_id: str) -> Signals:
     """The five signs, as `lynxbench signals` reads them."""
-    return read_signals(record_of(reading.PagePast(server), contract_id))
+    return read_signals(record_of(PagePast(server), contract_id))
 
 
 def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> doc.Links | None:

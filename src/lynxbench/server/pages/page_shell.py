@@ -49,11 +49,34 @@ class Page:
     status: int = 200
     plots: Mapping[str, Safe] = field(default_factory=dict)
     """Its pictures, by name: each is a file of its own as well."""
+    _sent: list["SentParts"] = field(init=False, default_factory=list, repr=False, compare=False)
 
     @property
     def size_bytes(self) -> int:
-        """What keeping it costs."""
-        return len(self.header) + len(self.main) + sum(map(len, self.plots.values()))
+        """What keeping it costs: its text, and the same as it is sent."""
+        return 2 * (len(self.header) + len(self.main)) + sum(map(len, self.plots.values()))
+
+    def sent(self) -> "SentParts":
+        """Its parts as they are sent: made once for all who read it."""
+        if not self._sent:
+            parts = tag("title", f"{self.title} · lynxbench").encode(), self.header.encode(), self.main.encode()
+            self._sent.append(SentParts(parts, _digest(parts)))
+        return self._sent[0]
+
+
+class SentParts(NamedTuple):
+    """Bytes that are put together into answers, and what tells them from others."""
+
+    parts: tuple[bytes, ...]
+    digest: bytes
+
+
+def _digest(parts: tuple[bytes, ...]) -> bytes:
+    made = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        made.update(len(part).to_bytes(8, "big"))
+        made.update(part)
+    return made.digest()
 
 
 def make_page(report: doc.Report, *, status: int = 200, plots_at: str = "") -> Page:
@@ -84,16 +107,18 @@ def list_page(name: str, lead: Inline, *blocks: doc.Block | None, title: str = "
     return make_page(doc.Report(name, (doc.Section("list", title, blocks),), lead=lead))
 
 
-def render_shell(page: Page, viewer: Principal, here: str) -> str:
-    """The whole HTML text."""
+def render_shell(page: Page, viewer: Principal, here: str) -> tuple[bytes, str]:
+    """The whole HTML text as it is sent, and what a browser knows it by."""
     inside = (target for target, _ in AROUND if here == target or (target != "/" and here.startswith(f"{target}/")))
-    before, after_title, after_header, after_main = _shell(next(inside, None), _who(viewer))
-    title = tag("title", f"{page.title} · lynxbench")
-    return f"{before}{title}{after_title}{page.header}{after_header}{page.main}{after_main}"
+    around, own = _shell(next(inside, None), _who(viewer)), page.sent()
+    before, after_title, after_header, after_main = around.parts
+    title, header, main = own.parts
+    text = b"".join((before, title, after_title, header, after_header, main, after_main))
+    return text, hashlib.blake2b(around.digest + own.digest, digest_size=12).hexdigest()
 
 
 @lru_cache(maxsize=256)
-def _shell(inside: str | None, who: Safe) -> tuple[str, ...]:
+def _shell(inside: str | None, who: Safe) -> SentParts:
     """What stands around title, header and main of every page that the same reader sees in one part of the site."""
     head = tag(
         "head",
@@ -125,7 +150,8 @@ def _shell(inside: str | None, who: Safe) -> tuple[str, ...]:
     )
     parts = ("<!doctype html>\n" + tag("html", head, body, lang="en") + "\n").split(_GAP)
     assert len(parts) == 4, "a gap stands for title, header and main alone"
-    return tuple(parts)
+    sent = tuple(part.encode() for part in parts)
+    return SentParts(sent, _digest(sent))
 
 
 def _seek() -> Safe:

@@ -1,6 +1,6 @@
 """What a form offers to pick from, by name: lists beside its inputs, which work without script and take ids as well."""
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from lynxbench.ledger.ledger_tables import results
 from lynxbench.ledger.names import machine_letters
@@ -39,11 +39,16 @@ def offered_results(server: Server) -> Offered:
 @reading.cached(EVERYTHING)
 def offered_contracts(server: Server) -> Offered:
     """Contracts that have results, by name; the id tells two of one name apart."""
-    named = select(results.c.contract_id, results.c.contract_name).group_by(
-        results.c.contract_id, results.c.contract_name
-    )
-    newest = named.order_by(func.max(results.c.started_s).desc()).limit(MOST_OFFERED)
-    return [(short(str(row[0])), words.clean(str(row[1]))) for row in server.ledger.log.database.rows(newest)]
+    measured = [name for name, count in reading.contract_ids(server) if count][:MOST_OFFERED]
+    return [(short(name), words.clean(_contract_name(server, name))) for name in measured]
+
+
+def _contract_name(server: Server, contract_id: str) -> str:
+    """Its name: part of what its id is made from, so it never changes."""
+    newest = select(results.c.contract_name).where(results.c.contract_id == contract_id)
+    ask = newest.order_by(results.c.started_s.desc()).limit(1)
+    make = lambda: (str(server.ledger.log.database.one(ask, contract_id)[0]),)  # noqa: E731
+    return server.cache.get(("contract name", contract_id), (), make)[0]
 
 
 @reading.cached(EVERYTHING)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from lynxbench.ledger.queries import Listed, Wanted
+from lynxbench.ledger.queries import Listed
 from lynxbench.ledger.remarks import ResultRemarks, known_tags, remarks_of
 from lynxbench.model.canonical import short
 from lynxbench.model.precision import Precision
@@ -43,9 +43,10 @@ _TONES = {
 }
 
 
-def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> Page:
+def results_page(server: Server, narrowed: tuple[tuple[str, str], ...]) -> Page:
     """A list that can be narrowed; the address says how, so that it can be shared."""
-    listed, standing = reading.list_page(server, wanted)
+    filters = dict(narrowed)
+    listed, standing = reading.list_page(server, reading.wanted_of(server, filters, PER_PAGE))
     precisions = [("", "any"), *((option.value, option.value) for option in Precision)]
     verdicts = [("", "any"), *((option.value, option.value) for option in ValidityVerdict)]
     narrow = form(

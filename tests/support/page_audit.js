@@ -37,6 +37,9 @@
   if (document.querySelectorAll("main").length !== 1) problems.push("main");
   for (const one of document.querySelectorAll("table")) if (!one.caption) problems.push("table without caption");
   for (const one of document.querySelectorAll("nav")) if (!one.getAttribute("aria-label")) problems.push("nav without name");
+  const small = [...document.querySelectorAll("svg.plot text")].filter((one) => shown(one) && one.textContent.trim())
+    .map((one) => one.getBoundingClientRect().height).filter((height) => height > 0 && height < 8);
+  if (small.length) problems.push(`${small.length} words of a plot are ${Math.min(...small).toFixed(1)} px high`);
   const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   if (wide > 0) problems.push(`scrolls sideways by ${wide} px`);
   return [...new Set(problems)];

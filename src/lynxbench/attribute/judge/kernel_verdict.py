@@ -1,0 +1,265 @@
+"""The verdict on a step whose largest share is arithmetic or memory traffic."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from lynxbench.attribute.judge.causes import (
+    CAUSES,
+    CLEAR_LEAD,
+    COPIED,
+    DOMINANT,
+    HALF_REMOVED,
+    MASKED,
+    MOST_REMOVABLE,
+    NARROWER,
+    NO_GAIN,
+    PICKED,
+    RELAID,
+    SLOW_KERNELS,
+    SMALL_KERNELS,
+    UNFUSED,
+    WIDER,
+    CategoryCause,
+    gain_of,
+    speedup,
+)
+from lynxbench.attribute.judge.gain_range import cap_range
+from lynxbench.attribute.judge.least_time import (
+    WholeStep,
+    find_expansion,
+    find_masked,
+    find_picking,
+    find_relaid,
+)
+from lynxbench.attribute.judge.roofline import WIDE, Ceilings
+from lynxbench.attribute.judge.step_figures import (
+    ACCOUNTED,
+    MOSTLY_SOFTWARE,
+    REPLAYED,
+    SOFTWARE,
+    WHOLE,
+    StepFigures,
+    VerdictDraft,
+)
+from lynxbench.attribute.judge.time_book import KERNELS
+from lynxbench.attribute.read.operator_names import OperatorKind, is_relocation
+from lynxbench.model.attribution import Bound, Category
+from lynxbench.model.interval import Interval
+from lynxbench.model.precision import Precision
+
+NEAR_CEILING = 0.6
+"""Kernels at this share of the measured ceiling leave software little to gain; well-tuned libraries reach 0.6 to 0.9
+of a bare kernel on shapes of real models."""
+FAR_BELOW_CEILING = 0.35
+"""Under this a better kernel, layout or thread count gains more than a purchase would. Between the two: doubt."""
+TYPICAL_EFFICIENCY = 0.75
+"""What a good kernel reaches of the ceiling: the estimate of a gain goes here, its upper bound to the ceiling."""
+WORTH_NARROWING = 2.0
+"""TF32 must be this much faster on a bare product before it is proposed."""
+WORTH_COPYING = 0.25
+"""Share of a step in copies before they are called the cause."""
+ANYTHING = 1e-6
+ELSE_THAN_COPIES = 0.03
+"""Share of a step that other kernels must have: one that only copies may have nothing else to do."""
+WORTH_FUSING = 0.25
+"""Share of a step that fusing must save before it is called the cause."""
+CAUSAL = 0.5
+"""Share of the pairs of positions that a causal mask leaves; most masks that are square are causal."""
+WORTH_CHANGING = 1.3
+"""A step that a change of code makes so much faster is not hardware-bound."""
+MOST_UNKNOWN = 1.0 - 1.0 / WORTH_CHANGING
+"""Share of a step in kernels of unknown work beyond which a gain of 1.3 cannot be excluded."""
+
+
+def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -> VerdictDraft:
+    """A step whose largest share is arithmetic or memory traffic: how near its ceiling it ran decides."""
+    shares, efficiency = figures.shares, figures.efficiency
+    both = shares.total(*KERNELS)
+    step_ns = figures.book.usual_ns
+    saved = figures.fusion.saved_ns.scaled(1.0 / step_ns if step_ns else 0.0)
+    copied = _copies(figures)[0] if rules >= 3 else 0.0
+    picked_ns, picks = find_picking(figures.book) if rules >= REPLAYED else (0.0, 0.0)
+    if step_ns and picked_ns / step_ns >= DOMINANT:
+        reason = "a look-up needs no arithmetic"
+        gain = figures.range_without(picked_ns, picks if rules >= ACCOUNTED else 0.0)
+        if rules >= WHOLE:  # at the least the scores are made as before, and only picked otherwise
+            gain = figures.range_over(find_picking(figures.book, surely=True)[0], picked_ns, picks)
+        return VerdictDraft(top, Bound.SOFTWARE, PICKED, weak, gain, reason)
+    relaid_ns, changes = find_relaid(figures.book) if rules >= ACCOUNTED else (0.0, 0.0)
+    if step_ns and relaid_ns / step_ns >= max(WORTH_COPYING, saved.estimate, copied):
+        reason = "the kernels that compute want another layout"
+        return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
+    beside = both - copied if rules < REPLAYED else _beside_copies(figures)
+    if copied >= max(WORTH_COPYING, saved.estimate) and beside >= (ELSE_THAN_COPIES if rules < REPLAYED else ANYTHING):
+        weak = weak or beside < ELSE_THAN_COPIES
+        gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
+        if rules >= REPLAYED:
+            gone_ns = copied * step_ns + find_expansion(figures.book)
+            gain = figures.range_without(gone_ns, _copies(figures)[1])
+        return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
+    if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
+        gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
+        # What a pass reads beside its predecessor's result mostly comes from inside the chain: the most is usual.
+        usual = saved.estimate if figures.fusion.attention and rules >= ACCOUNTED else saved.high
+        gain = figures.range_without(usual * step_ns, figures.fusion.merged) if rules >= REPLAYED else gain
+        if rules >= WHOLE:
+            most_ns = usual * step_ns + figures.fusion.folded_ns
+            gain = figures.range_over(usual * step_ns, most_ns, figures.fusion.merged)
+        return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
+    if not efficiency.is_known and figures.whole is not None:
+        return _judge_whole(top, figures.whole, weak)
+    if not efficiency.is_known:
+        reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, reason)
+    masked_ns = find_masked(figures.book) if rules >= REPLAYED else 0.0
+    if masked_ns >= DOMINANT * step_ns and efficiency.overall < NEAR_CEILING:
+        left = min(1.0, efficiency.overall / TYPICAL_EFFICIENCY * CAUSAL)
+        gain = figures.range_without(masked_ns * (1.0 - left))
+        if rules >= WHOLE:  # a trace does not hold the mask: at the most it hides nearly all
+            gain = figures.range_over(masked_ns * (1.0 - left), masked_ns)
+        return VerdictDraft(top, Bound.SOFTWARE, MASKED, weak, gain)
+    for cause, wide, narrow in _narrower_formats(figures.book.ceilings, rules):
+        narrower = _gain_of_narrower(figures, wide, narrow, rules)
+        if narrower is not None:
+            return VerdictDraft(top, Bound.SOFTWARE, cause, weak, narrower)
+    reached = efficiency.overall
+    # To the ceiling at most, to what good kernels reach as the estimate.
+    usual = min(1.0, reached / TYPICAL_EFFICIENCY)
+    gain = Interval(1.0, speedup(both * (1.0 - usual)), speedup(both * (1.0 - reached)))
+    if rules >= WHOLE and (both < DOMINANT or reached >= NEAR_CEILING):
+        avoidable = saved.estimate + (copied if beside >= ANYTHING else 0.0) + (relaid_ns / step_ns if step_ns else 0.0)
+        started = min(figures.residual(Category.LAUNCH), shares.estimate(Category.LAUNCH))  # however it is replayed
+        lasting = max(0.0, both * efficiency.coverage * usual - avoidable) + started
+        return _judge_near(figures, top, weak, gain, lasting)
+    if both < DOMINANT:
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
+    if reached >= NEAR_CEILING:
+        unknown = both * (1.0 - efficiency.coverage)
+        if unknown <= MOST_UNKNOWN or rules < ACCOUNTED:
+            return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+        reason = f"{unknown:.0%} of it runs in kernels whose work is not known, beside others near the ceiling"
+        gain = dataclasses.replace(gain, high=max(gain.high, speedup(unknown)))
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
+    if reached <= FAR_BELOW_CEILING:
+        if rules >= REPLAYED:
+            gain = cap_range(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
+        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
+    return _judge_between(figures, top, gain, weak, rules)
+
+
+def _judge_near(figures: StepFigures, top: Category, weak: bool, gain: Interval, lasting: float) -> VerdictDraft:
+    """Kernels near their ceilings, or few of them: whether code that leaves everything else out would gain 1.3.
+
+    `lasting`: the share of the step that good kernels with the same work would still take.
+    """
+    shares, both = figures.shares, figures.shares.total(*KERNELS)
+    most = 1.0 / max(lasting, 1.0 - MOST_REMOVABLE)
+    gain = dataclasses.replace(gain, high=max(gain.high, most))
+    if both >= DOMINANT and most <= WORTH_CHANGING:
+        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+    removable = max(SOFTWARE, key=shares.estimate)
+    removed = figures.range_of(removable)
+    if removed.estimate >= WORTH_CHANGING:
+        reason = f"kernels take {both:.0%}, and would not take less for more"
+        return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, removed, reason)
+    if both < DOMINANT:
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
+    unknown = both * (1.0 - figures.efficiency.coverage)
+    reason = f"its kernels run near the ceiling, but what else there is hides a gain of up to {most:.2g}"
+    if unknown > MOST_UNKNOWN:
+        reason = f"{unknown:.0%} of it runs in kernels whose work is not known, beside others near the ceiling"
+    return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
+
+
+def _judge_whole(top: Category, whole: WholeStep, weak: bool) -> VerdictDraft:
+    """A step whose kernels show no operands, by the work that it cannot do without."""
+    floor, good = whole.floor, min(1.0, whole.floor / TYPICAL_EFFICIENCY)
+    gain = Interval(1.0, speedup(1.0 - good), speedup(1.0 - floor))
+    if floor >= NEAR_CEILING:
+        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+    if floor > 1.0 - MOSTLY_SOFTWARE:
+        reason = f"its least work would take {floor:.0%} of it at the measured ceiling: neither near it nor far below"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
+    reason = f"at their ceilings the operators would take {floor:.0%} of the step"
+    rest = 1.0 - floor - whole.slow_products - whole.small
+    if whole.small >= max(whole.slow_products, rest):
+        small = Interval(whole.small, whole.small, whole.small)
+        return VerdictDraft(top, Bound.SOFTWARE, SMALL_KERNELS, weak, gain_of(small), reason)
+    return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, reason)
+
+
+def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bool, rules: int) -> VerdictDraft:
+    """Kernels neither near their ceilings nor far below: the whole step decides, by what its ceilings account for."""
+    shares, floor = figures.shares, figures.hardware_floor
+    if floor > 1.0 - MOSTLY_SOFTWARE:
+        reached = figures.efficiency.overall
+        reason = f"its operators reach {reached:.0%} of the measured ceiling: neither near it nor far below"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
+    reason = f"at their ceilings the operators would take {floor:.0%} of the step"
+    removable = max(SOFTWARE, key=shares.estimate)
+    slow = shares.total(*KERNELS) - floor
+    if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
+        faster_ns = shares.total(*KERNELS) * (1.0 - figures.efficiency.overall / TYPICAL_EFFICIENCY) * shares.step_ns
+        if rules >= REPLAYED:
+            gain = cap_range(figures.range_without(max(0.0, faster_ns)), gain.high)
+        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, reason)
+    older = gain_of(shares.of[removable], figures.residual(removable))
+    gain = figures.range_of(removable) if rules >= REPLAYED else older
+    return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
+
+
+def _copies(figures: StepFigures) -> tuple[float, float]:
+    """The share of a step in which data was only moved from one place of memory to another, and in how many calls."""
+    book = figures.book
+    copies = [g for g in book.groups if g.kind is OperatorKind.COPY and g.category is Category.MEMORY_BANDWIDTH]
+    moved = [group for group in copies if is_relocation(group.name)]
+    share = sum(group.self_ns for group in moved) / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+    return share, sum(group.calls for group in moved) / len(book)
+
+
+def _beside_copies(figures: StepFigures) -> float:
+    """The share of the kernels' time in anything but copies: one that does nothing else may have nothing to do."""
+    kernels = [group for group in figures.book.groups if group.category in KERNELS]
+    others = [group for group in kernels if group.kind not in (OperatorKind.COPY, OperatorKind.DISPATCH)]
+    return sum(group.self_ns for group in others) / max(1, sum(group.self_ns for group in kernels))
+
+
+def _narrower_formats(ceilings: Ceilings, rules: int) -> Iterator[tuple[CategoryCause, str, Precision]]:
+    """Element types wider than what the contract asks for, with the precision that would do instead."""
+    if ceilings.precision is Precision.FP32:
+        yield NARROWER, "float", Precision.TF32
+    if rules < 3:
+        return
+    yield WIDER, WIDE, ceilings.precision
+    if ceilings.precision in (Precision.BF16, Precision.FP16):
+        yield WIDER, "float", ceilings.precision
+
+
+def _gain_of_narrower(figures: StepFigures, wide: str, precision: Precision, rules: int) -> Interval | None:
+    """What products of a wide element type would gain at a narrower precision; None where that is not worth a word.
+
+    At the least they come as far below the narrow ceiling as is still a fast path; at the most they reach it, and the
+    host's work hides behind the device's.
+    """
+    book = figures.book
+    slow, fast = book.ceilings.arithmetic_per_s(wide), book.ceilings.named("matmul", precision)
+    if not slow or not fast or fast < WORTH_NARROWING * slow:
+        return None
+    products = [
+        g for g in book.groups if g.category is Category.COMPUTE and g.work is not None and g.work.dtype == wide
+    ]
+    # A product faster than its own ceiling already took the narrow path, whatever the flags say.
+    taken = [g for g in products if g.efficiency is not None and g.efficiency <= 1.0 + CLEAR_LEAD]
+    wall_ns = float(book.wall_ns.sum())
+    share = sum(g.self_ns for g in taken) / wall_ns if wall_ns else 0.0
+    if share < DOMINANT:
+        return None
+    if rules < 3:
+        usual = share * (1.0 - min(1.0, slow / (fast * TYPICAL_EFFICIENCY)))
+        return Interval(speedup(usual * HALF_REMOVED), speedup(usual), speedup(share * (1.0 - slow / fast)))
+    least = sum(g.attainable_ns or 0.0 for g in taken) / wall_ns * slow / fast
+    slowest, usual = (max(0.0, share - least / reached) for reached in (FAR_BELOW_CEILING, TYPICAL_EFFICIENCY))
+    others = max(0.0, figures.shares.total(*KERNELS) - share)
+    if rules >= REPLAYED:
+        return figures.range_without(usual * book.usual_ns)
+    return Interval(speedup(slowest), speedup(usual), max(speedup(usual), 1.0 / (others + least)))

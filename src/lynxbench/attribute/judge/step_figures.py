@@ -1,0 +1,144 @@
+"""What a verdict on steps rests on, and the verdict before it is put into words."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from lynxbench.attribute.judge.causes import (
+    CategoryCause,
+    speedup,
+)
+from lynxbench.attribute.judge.fix_left import StepParts, charge_waits, measure_parts
+from lynxbench.attribute.judge.gain_range import predict_range
+from lynxbench.attribute.judge.least_time import (
+    Fusion,
+    KernelEfficiency,
+    WholeStep,
+    find_fusion,
+    measure_efficiency,
+    measure_whole_step,
+)
+from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
+from lynxbench.model.attribution import Bound, Category, StepWork
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
+from lynxbench.model.result import RULES
+
+MISNESTED_LIMIT = 0.01
+"""Share of a trace's events that may outlast the one around them before its clock is not believed."""
+MOSTLY_SOFTWARE = 0.6
+"""A step of which the hardware's ceilings account for less than the rest is software's, whatever leads its shares."""
+REPLAYED = 4
+"""The edition of the rules since which a gain is what a fix leaves, with a range from recorded cases."""
+ACCOUNTED = 5
+"""… since which kernels of unknown work are a doubt, and layouts that are made anew a cause."""
+WHOLE = 6
+"""… since which hardware-bound is said of whole steps: nothing that code could leave out may gain 1.3."""
+
+SOFTWARE = (
+    Category.LAUNCH,
+    Category.ALLOCATOR,
+    Category.INPUT,
+    Category.SYNCHRONIZATION,
+    Category.TRANSFER,
+    Category.IDLE,
+    Category.COMMUNICATION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """Everything that a verdict on steps rests on."""
+
+    book: TimeBook
+    step_ms: float | None
+    """The step without the profiler, where it was measured."""
+    shares: Shares
+    efficiency: KernelEfficiency
+    fusion: Fusion
+    whole: WholeStep | None
+    contention: Contention | None
+    damaged: bool
+    parts: StepParts | None = None
+    """What lies side by side in a step on a device; None elsewhere, and by rules before edition 4."""
+    rules: int = RULES
+    """The edition that ranges are those of."""
+
+    @property
+    def hardware_floor(self) -> float:
+        """The share of a step that its kernels would take at their ceilings; all of it where too little is known."""
+        return self.shares.total(*KERNELS) * (self.efficiency.overall if self.efficiency.is_known else 1.0)
+
+    def residual(self, category: Category) -> float:
+        """The share of a step that a fix of a category would leave behind."""
+        left = self.book.residual_ns.get(category, 0.0)
+        return left / self.shares.step_ns if self.shares.step_ns else 0.0
+
+    def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
+        """The gain of a step without so much of its kernels' time; the host may then be what it takes."""
+        if self.parts is None:
+            return predict_range(speedup(removed_ns / self.shares.step_ns if self.shares.step_ns else 0.0), self.rules)
+        return predict_range(self.parts.step_ns / max(self.parts.without_ns(removed_ns, launches), 1.0), self.rules)
+
+    def range_over(self, least_ns: float, most_ns: float, launches: float = 0.0) -> Interval:
+        """The same where one fix takes less and another more: from the lesser's least to the greater's most."""
+        lesser, greater = self.range_without(least_ns, launches), self.range_without(most_ns, launches)
+        return Interval(lesser.low, lesser.estimate, max(lesser.high, greater.high))
+
+    def range_of(self, cause: Category) -> Interval:
+        """The gain of a step without the cause of a wait."""
+        if self.parts is None:
+            return predict_range(speedup(self.shares.estimate(cause) - self.residual(cause)), self.rules)
+        left_ns = self.parts.left_ns(cause)
+        if cause is Category.IDLE and self.rules >= WHOLE:
+            left_ns = self.parts.freed_left_ns
+        gain = predict_range(self.parts.step_ns / max(left_ns, 1.0), self.rules)
+        if cause is Category.LAUNCH:  # at the most, calls that are alike do not need each other and become one
+            merged = self.parts.step_ns / max(self.parts.merged_left_ns, 1.0)
+            gain = dataclasses.replace(gain, high=max(gain.high, merged))
+        pauses = (Category.INPUT,) if self.rules < WHOLE else (Category.INPUT, Category.IDLE)
+        if cause in pauses and self.rules >= ACCOUNTED:
+            prepared = self.parts.step_ns / max(self.parts.prepared_left_ns, 1.0)
+            gain = dataclasses.replace(gain, high=max(gain.high, prepared))
+        return gain
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDraft:
+    """The verdict before it is put into words."""
+
+    bottleneck: Category
+    bound: Bound
+    cause: CategoryCause
+    weak: bool
+    gain: Interval
+    reason: str = ""
+    rivals: tuple[tuple[Layer, str], ...] = ()
+    """Layers that this run's own conditions point to, beside those that the cause always has."""
+    predicted: bool = False
+    """Whether the gain's range is one of prediction, from recorded cases."""
+
+
+def measure_steps(
+    book: TimeBook,
+    unprofiled_step_ms: Interval | float | None,
+    *,
+    work: StepWork | None = None,
+    contention: Contention | None = None,
+    rules: int = RULES,
+) -> StepFigures:
+    """The shares of a step, how near its kernels came to their ceilings, and what merging passes would save."""
+    tiling = book.tiling
+    step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
+    bare_ns = step_ms * 1e6 if step_ms is not None and step_ms > 0 else None
+    shares = correct_shares(book, bare_ns, own_clock=rules >= WHOLE and tiling.on_device)
+    parts = measure_parts(book, shares, least_dispatch=rules >= ACCOUNTED) if rules >= REPLAYED else None
+    if parts is not None:
+        shares, parts = charge_waits(shares, parts)
+    efficiency = measure_efficiency(book.groups, whole_calls=rules >= WHOLE)
+    misnested = tiling.misnested > MISNESTED_LIMIT * max(1, len(tiling.trace))
+    damaged = tiling.trace.damaged or misnested or not (tiling.on_device or book.groups)
+    asks_workload = not efficiency.is_known and not damaged
+    whole = measure_whole_step(book, shares, work) if asks_workload else None
+    fusion = find_fusion(book, joined=rules >= ACCOUNTED)
+    return StepFigures(book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules)
