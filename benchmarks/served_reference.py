@@ -35,6 +35,15 @@ BESIDE = {1: 16, 64: 768}
 READY_S = 300.0
 SEARCH_S = 115.0
 """What a search of 90 s of probes takes with all that is around it."""
+SERVER_TOTALS = {
+    "requests": "vllm:time_to_first_token_seconds_count",
+    "first_token_s": "vllm:time_to_first_token_seconds_sum",
+    "queue_s": "vllm:request_queue_time_seconds_sum",
+    "prefill_s": "vllm:request_prefill_time_seconds_sum",
+    "prompt_tokens": "vllm:prompt_tokens_total",
+    "cached_tokens": "vllm:prefix_cache_hits_total",
+}
+"""What the server counts: held against what either client says."""
 THROUGHPUT_BAR, FIRST_TOKEN_BAR_MS = 0.02, 2.0
 FORMATS: dict[str, tuple[str, ...]] = {
     "bf16": (),
@@ -57,7 +66,7 @@ workload:
   arrival: {{process: closed, concurrency: {in_flight}}}
   seed: 20260101
 engine: {{name: openai, url: "http://127.0.0.1:{port}/v1", endpoint: completions, dialect: vllm, cache: avoided}}
-protocol: {{version: 1, restarts: {restarts}, steady: {{drift: 5 %, window: 1 s}}, min_duration: 8 s, limit: 12 s}}
+protocol: {{version: 1, restarts: {restarts}, steady: {{drift: 5 %, window: 2 s}}, min_duration: 20 s, limit: 24 s}}
 """
 SATURATION = """\
 lynxbench: 1
@@ -153,8 +162,46 @@ def own_client(folder: Path, port: int, in_flight: int, requests: int, into: Pat
     if done.returncode:
         return {"failed": done.stderr[-300:]}
     found = json.loads(saved.read_text())
-    keys = ("output_throughput", "request_throughput", "mean_ttft_ms", "median_ttft_ms", "mean_tpot_ms", "completed")
+    keys = (
+        "output_throughput",
+        "request_throughput",
+        "mean_ttft_ms",
+        "median_ttft_ms",
+        "mean_tpot_ms",
+        "completed",
+        "total_input_tokens",
+    )
     return {key: found.get(key) for key in keys}
+
+
+def seen_by(port: int) -> dict[str, float]:
+    """Totals that the server itself keeps: requests, their prompts' tokens, and its own time to the first token."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        lines = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line.startswith("vllm:")]
+    totals = dict.fromkeys(SERVER_TOTALS, 0.0)
+    for name, value in lines:
+        for key, metric in SERVER_TOTALS.items():
+            if name.partition("{")[0] == metric:
+                totals[key] += float(value)
+    return {key: totals[key] for key in SERVER_TOTALS}
+
+
+def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float | None]:
+    """What one client's requests were to the server: mean prompt, share found in its cache, mean times in it."""
+    grown = {key: after[key] - before[key] for key in before}
+    requests = grown["requests"]
+
+    def a_request(key: str, scale: float = 1.0) -> float | None:
+        return round(grown[key] / requests * scale, 3) if requests else None
+
+    return {
+        "requests": requests,
+        "prompt_tokens": a_request("prompt_tokens"),
+        "cached_tokens": a_request("cached_tokens"),
+        "server_ttft_ms": a_request("first_token_s", 1000),
+        "server_queue_ms": a_request("queue_s", 1000),
+        "server_prefill_ms": a_request("prefill_s", 1000),
+    }
 
 
 def figures(document: dict[str, Any]) -> dict[str, float | None]:
@@ -224,12 +271,15 @@ def main() -> int:
         for in_flight in IN_FLIGHT if "closed" in wanted else ():
             keys = {"in_flight": in_flight, "words": "bf16", "precision": "bf16", "port": ports["bf16"]}
             keys["restarts"] = 2 if in_flight in BESIDE else 1
-            own = figures(measured(f"vllm-closed-{in_flight}", CLOSED, 60, **keys))
+            before = seen_by(ports["bf16"])
+            own: dict[str, Any] = dict(figures(measured(f"vllm-closed-{in_flight}", CLOSED, 90, **keys)))
             if in_flight in BESIDE:
+                own["server"] = between(before, after := seen_by(ports["bf16"]))
                 theirs = own_client(options.vllm, ports["bf16"], in_flight, BESIDE[in_flight], options.out)
+                theirs["server"] = between(after, seen_by(ports["bf16"]))
                 said = held_to(own, theirs)
                 beside[str(in_flight)] = {"lynxbench": own, "vllm bench serve": theirs, "said": said}
-                node.say(f"vllm bench serve, {in_flight} in flight: {theirs}; {said}")
+                node.say(f"{in_flight} in flight: lynxbench {own}; vllm bench serve {theirs}; {said}")
 
         collect(node, steps)  # what is measured comes back, also where the call is cut off later
 
