@@ -33,7 +33,7 @@ IN_FLIGHT = (1, 8, 64, 256)
 BESIDE = {1: 16, 64: 768}
 """Where vLLM's own client runs beside, with how many requests."""
 READY_S = 300.0
-SEARCH_S = 115.0
+SEARCH_S = 175.0
 """What a search of 90 s of probes takes with all that is around it."""
 SERVER_TOTALS = {
     "requests": "vllm:time_to_first_token_seconds_count",
@@ -224,7 +224,7 @@ def held_to(own: dict[str, Any], beside: dict[str, Any]) -> str:
 def held_against_bf16(node: Node, ports: dict[str, int], into: Path) -> None:
     """Speed and accuracy of the narrow formats beside bf16: served_accuracy.py on the servers that run."""
     words = [f"--{name}=http://127.0.0.1:{port}/v1" for name, port in ports.items()]
-    script = [sys.executable, str(Path(__file__).with_name("served_accuracy.py")), "--within", "100"]
+    script = [sys.executable, str(Path(__file__).with_name("served_accuracy.py")), "--within", "90"]
     done = subprocess.run(
         [*script, "--out", str(into / "accuracy"), *words],
         env=node.environment, capture_output=True, text=True, check=False,
@@ -284,7 +284,7 @@ def main() -> int:
         collect(node, steps)  # what is measured comes back, also where the call is cut off later
 
         def searched(turn: str) -> None:
-            found = measured(f"vllm-saturation-{turn}", SATURATION, 170, port=ports["bf16"])
+            found = measured(f"vllm-saturation-{turn}", SATURATION, 200, port=ports["bf16"])
             node.say(f"saturation: {json.dumps((found.get('per_precision') or [{}])[0].get('saturation'))[:600]}")
 
         if "saturation" in wanted:
