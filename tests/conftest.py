@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+import disturbed
 from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ hypothesis.settings.register_profile(
     "any-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any-machine")
+
+pytest_runtest_makereport = disturbed.pytest_runtest_makereport
+pytest_runtest_protocol = disturbed.pytest_runtest_protocol
 
 SHARING = ("tests/server/", "tests/unit/ledger/")
 """Rooms whose tests share a server that is started once: they stay in one process."""

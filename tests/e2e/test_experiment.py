@@ -220,7 +220,7 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_pat
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         said = child.stderr.read()
-        assert child.wait(60) == 130
+        assert child.wait(600) == 130
     assert "--resume" in said
     (folder,) = (tmp_path / "out").iterdir()
     before = sorted(path.name for path in folder.glob("runs/*/attempts/*"))

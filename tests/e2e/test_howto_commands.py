@@ -252,7 +252,7 @@ def _start_and_end(scene: Scene, place: Place, words: list[str]) -> None:
         scene.addresses.append(found[0])
     else:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) in (0, -signal.SIGTERM), f"{place}: ended with {process.returncode}"
+        assert process.wait(600) in (0, -signal.SIGTERM), f"{place}: ended with {process.returncode}"
         if scene.addresses:
             scene.stands_for["https://bench.example"] = scene.addresses[0]
 

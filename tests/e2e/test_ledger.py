@@ -113,7 +113,7 @@ def test_an_interrupted_run_is_abandoned_and_may_still_have_its_result(tmp_path:
     with team.open() as ledger:
         (announced,) = open_runs(ledger.log)
     os.kill(run.pid, signal.SIGINT)
-    run.communicate(timeout=120)
+    run.communicate(timeout=600)
     assert run.returncode == 130
     with team.open() as ledger:
         (left,) = find_run(ledger.log, announced.run_id, EntryKind.ABANDONED)

@@ -23,7 +23,7 @@ def executed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path:
         monkeypatch.setenv(variable, str(tmp_path / place))
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     notebook = nbformat.read(NOTEBOOKS[name], as_version=4)
-    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
     return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
 
 

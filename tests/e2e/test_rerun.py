@@ -179,7 +179,7 @@ def _on_terminal(folder: Path, cwd: Path, typed: str) -> tuple[int, str]:
             stdin=terminal,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=1800,
             check=False,
         )
     finally:

@@ -381,7 +381,7 @@ def test_a_process_that_dies_or_hangs_is_an_outcome_and_another_goes_on(
         time.sleep(0.3)
         os.kill(held, kill)
         os.kill(held, signal.SIGCONT)
-    asking.join(timeout=60)
+    asking.join(timeout=600)
     ((state, lines),) = answers
     assert state is RecomputationState.CANNOT
     assert word in lines[0]

@@ -19,7 +19,7 @@ def answers(url: str) -> bool:
     body = json.dumps({"model": "m", "prompt": "the river", "max_tokens": 1}).encode()
     request = urllib.request.Request(f"{url}/v1/completions", body, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.status == 200
     except OSError:
         return False

@@ -47,7 +47,7 @@ class Look:
             color_scheme=scheme,  # type: ignore[arg-type]
             **options,
         )
-        self.context.set_default_timeout(120_000)  # milliseconds; a busy machine takes its time
+        self.context.set_default_timeout(600_000)  # milliseconds; a busy machine takes its time
         self.page: Page = self.context.new_page()
         self.said: list[str] = []
         self.asked: list[str] = []

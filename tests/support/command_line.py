@@ -60,7 +60,7 @@ class CommandRun:
     err: str
 
 
-def lynxbench(*arguments: str, cwd: Path, timeout_s: float = 240, **environment: str) -> CommandRun:
+def lynxbench(*arguments: str, cwd: Path, timeout_s: float = 1800, **environment: str) -> CommandRun:
     """Run the real command line in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "lynxbench", *arguments],

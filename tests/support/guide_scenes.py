@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 HOW_TO = ROOT / "docs" / "how-to"
 TEAM, OTHER = "ml-platform", "infrastructure-sre"
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 600.0
 
 
 @dataclass

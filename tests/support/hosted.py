@@ -90,7 +90,7 @@ class Caller:
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout_s: float = 30,
+        timeout_s: float = 600,
     ) -> Answer:
         given = dict(headers or {})
         if self.token:
@@ -388,7 +388,7 @@ def hosted(world: World, *, looking: bool = False) -> Iterator[World]:
         yield world
     finally:
         runner.should_exit = True
-        thread.join(timeout=20)
+        thread.join(timeout=300)
 
 
 def _known(ledger: OpenLedger, result: Result) -> bool:

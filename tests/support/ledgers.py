@@ -135,7 +135,7 @@ def postgres_server() -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
             **as_user,  # type: ignore[call-overload]
         )

@@ -227,13 +227,13 @@ class RunningProvider:
 
     def tell(self, path: str, document: object = None) -> None:
         said = json.dumps(document or {}).encode()
-        assert request("POST", self.issuer + path, said, timeout_s=120).is_good
+        assert request("POST", self.issuer + path, said, timeout_s=600).is_good
 
     def log_in(self, address: str, sub: str) -> str:
         """What a person does whom a browser brought to this address; where they are sent back to."""
-        page = request("GET", address, timeout_s=120)
+        page = request("GET", address, timeout_s=600)
         assert page.status == 200, page.body
-        sent = request("GET", f"{self.issuer}/login?ticket={page.headers['X-Ticket']}&sub={sub}", timeout_s=120)
+        sent = request("GET", f"{self.issuer}/login?ticket={page.headers['X-Ticket']}&sub={sub}", timeout_s=600)
         assert sent.status == 302
         return str(sent.headers["Location"])
 

@@ -32,7 +32,7 @@ def truth_in_thread(behaviour: Behaviour) -> Iterator[tuple[str, GroundTruthServ
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(300)
         yield addresses[0], server
     finally:
         loop.call_soon_threadsafe(loop.stop)

@@ -46,11 +46,11 @@ def listening(context: ssl.SSLContext | None = None) -> Iterator[str]:
 
 def test_the_whole_answer_comes_back_and_a_redirect_is_one() -> None:
     with listening() as url:
-        answer = request("POST", f"{url}/a?b=c", b"body ", {"X-Word": "word"}, timeout_s=120)
+        answer = request("POST", f"{url}/a?b=c", b"body ", {"X-Word": "word"}, timeout_s=600)
         assert (answer.status, answer.body, answer.headers["x-path"]) == (200, b"body word", "/a?b=c")
         assert answer.is_good
-        assert request("POST", url, b"12345678", {"X-Word": ""}, timeout_s=120, most_bytes=3).body == b"123"
-        elsewhere = request("POST", f"{url}/elsewhere", b"", {"X-Word": ""}, timeout_s=120)
+        assert request("POST", url, b"12345678", {"X-Word": ""}, timeout_s=600, most_bytes=3).body == b"123"
+        elsewhere = request("POST", f"{url}/elsewhere", b"", {"X-Word": ""}, timeout_s=600)
         assert (elsewhere.status, elsewhere.is_good) == (302, False)
 
 
@@ -62,9 +62,9 @@ def test_a_certificate_is_checked_unless_that_is_declined(tmp_path: Path) -> Non
     context.load_cert_chain(cert, key)
     with listening(context) as url:
         with pytest.raises(ssl.SSLCertVerificationError):
-            request("POST", url, b"", {"X-Word": "x"}, timeout_s=120)
-        assert request("POST", url, b"", {"X-Word": "x"}, timeout_s=120, ca_file=str(cert)).body == b"x"
-        assert request("POST", url, b"", {"X-Word": "x"}, timeout_s=120, verify=False).body == b"x"
+            request("POST", url, b"", {"X-Word": "x"}, timeout_s=600)
+        assert request("POST", url, b"", {"X-Word": "x"}, timeout_s=600, ca_file=str(cert)).body == b"x"
+        assert request("POST", url, b"", {"X-Word": "x"}, timeout_s=600, verify=False).body == b"x"
 
 
 def test_no_answer_is_an_os_error() -> None:
@@ -82,10 +82,10 @@ def test_no_answer_is_an_os_error() -> None:
         thread = threading.Thread(target=garbage, daemon=True)
         thread.start()
         with pytest.raises(ConnectionError):
-            request("GET", url, timeout_s=120)
+            request("GET", url, timeout_s=600)
         thread.join(timeout=5)
     with pytest.raises(ConnectionRefusedError):
-        request("GET", url, timeout_s=120)
+        request("GET", url, timeout_s=600)
 
 
 @pytest.mark.parametrize("url", ["bench.example", "ftp://bench.example/x", "https://"])

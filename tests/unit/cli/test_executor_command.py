@@ -34,7 +34,7 @@ def test_json_is_one_document_within_three_seconds_and_without_torch() -> None:
         "app(['--json'])\n"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1800, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Processor time: what others do to the machine meanwhile is not ours.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3

@@ -44,7 +44,7 @@ def test_a_server_tells_of_itself_and_of_its_model():
         engine = engine_at(url)
         ask(engine)
         ask(engine_at(url, stream=True))
-        assert is_ready(engine, timeout_s=120)
+        assert is_ready(engine, timeout_s=600)
         assert parse_metadata(tell(engine, "ServerMetadata"))["name"] == "ground-truth"
         model = parse_model(tell(engine, "ModelMetadata", named_model("m", "1")))
         assert model["name"] == "m"

@@ -159,7 +159,7 @@ def test_eight_writers_lose_and_double_nothing(url: str) -> None:
     workers = [context.Process(target=_write, args=(url, writer, queue)) for writer in range(WRITERS)]
     for worker in workers:
         worker.start()
-    acknowledged = dict(pair for _ in workers for pair in queue.get(timeout=120))
+    acknowledged = dict(pair for _ in workers for pair in queue.get(timeout=600))
     for worker in workers:
         worker.join(30)
         assert worker.exitcode == 0

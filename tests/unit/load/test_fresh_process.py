@@ -81,7 +81,7 @@ def test_a_worker_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
     child = psutil.Process(int(note.read_text()))
     parent.kill()
     parent.wait()
-    child.wait(timeout=300)
+    child.wait(timeout=1800)
 
 
 def test_a_process_that_could_write_nothing_because_the_disk_is_full_is_told_so(

@@ -15,7 +15,7 @@ from lynxbench.load.truth_process import running_server
 
 def ask(url, stream=True, tokens=4, path="/v1/chat/completions"):
     body = {"stream": stream, "max_tokens": tokens, "messages": [], "stream_options": {"include_usage": True}}
-    with closing(http.client.HTTPConnection(url.split("/")[2], timeout=120)) as connection:
+    with closing(http.client.HTTPConnection(url.split("/")[2], timeout=600)) as connection:
         connection.request("POST", path, json.dumps(body))
         answer = connection.getresponse()
         try:
@@ -72,7 +72,7 @@ def test_faults_come_in_their_exact_shares():
 def test_small_endpoints_and_bad_requests():
     with (
         running_server(Behaviour()) as server,
-        closing(http.client.HTTPConnection(server.url.split("/")[2], timeout=120)) as connection,
+        closing(http.client.HTTPConnection(server.url.split("/")[2], timeout=600)) as connection,
     ):
         for path, status in (("/health", 200), ("/v1/models", 200), ("/metrics", 200), ("/nowhere", 404)):
             connection.request("GET", path)

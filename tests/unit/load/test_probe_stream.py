@@ -89,7 +89,7 @@ import time; time.sleep(60)
         with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as parent:
             child = int(parent.stdout.readline())
             parent.send_signal(signal.SIGKILL)
-            parent.wait(10)
+            parent.wait(300)
         deadline = time.monotonic() + 300
         while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
             with open(f"/proc/{child}/stat") as stat:

@@ -63,7 +63,7 @@ def started(asked: Contract, out: Path, work: Callable[[ContractServer], object]
 def arguments_of(server: ContractServer) -> list[str]:
     engine = server.reached(contract()).engine
     assert isinstance(engine, OpenAiEngine)
-    body: dict[str, Any] = json.loads(request("GET", engine.url, timeout_s=120).body)
+    body: dict[str, Any] = json.loads(request("GET", engine.url, timeout_s=600).body)
     return [str(word) for word in body["argv"]]
 
 
