@@ -11,7 +11,7 @@ from lynxbench.cli.showing import terminal_text
 from lynxbench.errors import ExitCode
 from lynxbench.model.branch_check import FailOn
 from lynxbench.report.documents.branch_document import compose_branch
-from lynxbench.watch.branch_checking import check_branch
+from lynxbench.watch.branch_checking import LARGEST_TIMES, check_branch
 from lynxbench.watch.checkouts import Repository
 
 
@@ -26,6 +26,9 @@ def ci(
     ),
     prepare: str | None = typer.Option(
         None, "--prepare", help="A shell command that readies each tree, such as building its extensions."
+    ),
+    times: int = typer.Option(
+        LARGEST_TIMES, "--times", min=1, help="Most times its restarts for a contract that stays inconclusive."
     ),
     reports: Path = typer.Option(
         Path("lynxbench-ci"), "--reports", help="Folder for comment.md, junit.xml, results.sarif and check.json."
@@ -47,7 +50,7 @@ def ci(
     against = repository.base_of(judged) if base is None else repository.commit(base)
     folder = writable(reports)
     with measuring_commits(out, declare, ledger) as pairs:
-        check = check_branch(repository, against, judged, contracts or [], pairs, fail_on, prepare)
+        check = check_branch(repository, against, judged, contracts or [], pairs, fail_on, prepare, times)
     write_pipeline_files(check, folder)
     answer(as_json, check, lambda: terminal_text(compose_branch(check)))
     if check.exit_code is not ExitCode.DONE:

@@ -65,6 +65,8 @@ class ContractCheck(Document):
     """A second sitting of pairs, where the first one said regressed."""
     set_aside: Annotated[tuple[str, ...], Field(exclude_if=lambda lines: not lines)] = ()
     """What sittings said that were disturbed, and measured again before anything was concluded, a line each."""
+    undecided: Annotated[tuple[str, ...], Field(exclude_if=lambda lines: not lines)] = ()
+    """What inconclusive sittings said that were measured again with more restarts, a line each."""
 
 
 class BranchCheck(Document):
@@ -109,6 +111,11 @@ def verdict_of(comparison: Comparison, confirmation: Comparison | None) -> Check
             again = confirmation is not None and confirmation.verdict is EffectVerdict.REGRESSED
             return CheckVerdict.REGRESSED if again and not _refused(confirmation) else CheckVerdict.DOUBT
     return CheckVerdict.DOUBT
+
+
+def is_undecided(comparison: Comparison) -> bool:
+    """Whether sound pairs are too few to tell a loss from the budget: more of them may."""
+    return comparison.verdict is EffectVerdict.INCONCLUSIVE and not comparison.refused
 
 
 STEADY_RULE, VALIDITY_RULE = "R09", "R08"

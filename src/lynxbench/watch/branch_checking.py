@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from lynxbench.contract.loader import CONTRACT, bundled_names, parse_contract, read_contract
 from lynxbench.errors import BadFile, BadInput, CannotRun, HalfCannotRun
+from lynxbench.experiment.cells import changed
 from lynxbench.experiment.code_places import CodePlace
 from lynxbench.model.branch_check import (
     BranchCheck,
@@ -16,6 +17,7 @@ from lynxbench.model.branch_check import (
     ContractCheck,
     FailOn,
     is_disturbed,
+    is_undecided,
     verdict_of,
 )
 from lynxbench.model.comparison import Comparison, EffectVerdict
@@ -34,6 +36,8 @@ NAMES = ("base", "head")
 MOST_SITTINGS = 3
 """A sitting that was disturbed is measured again, up to so many in all. Which one counts is decided by steadiness
 alone, never by what it says: a further one gives chance no second try."""
+LARGEST_TIMES = 4
+"""Times the contract's restarts with which it is measured at most while it stays inconclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ def check_branch(
     pairs: CommitPairs,
     fail_on: FailOn,
     prepare: str | None = None,
+    times: int = LARGEST_TIMES,
 ) -> BranchCheck:
     """Hold the head against the base by the contracts that are named, or by all that the head has."""
     if base.sha == head.sha:
@@ -71,14 +76,19 @@ def check_branch(
         checks = []
         for number, found in enumerate(contracts, 1):
             pairs.tell(f"{found.file} ({number}/{len(contracts)})")
-            check = _check(found, places[0], places[1], packages, pairs)
+            check = _check(found, places[0], places[1], packages, pairs, times)
             pairs.tell(f"  {check.verdict}: {check.said}")
             checks.append(check)
     return BranchCheck(base=base, head=head, fail_on=fail_on, checks=tuple(checks), notes=tuple(notes))
 
 
 def _check(
-    found: NamedContract, base: CodePlace, head: CodePlace, packages: frozenset[str], pairs: CommitPairs
+    found: NamedContract,
+    base: CodePlace,
+    head: CodePlace,
+    packages: frozenset[str],
+    pairs: CommitPairs,
+    most_times: int = LARGEST_TIMES,
 ) -> ContractCheck:
     function = FunctionPlace()
 
@@ -95,27 +105,40 @@ def _check(
         return check.model_copy(update=more)
 
     set_aside: list[str] = []
+    undecided: list[str] = []
 
-    def compared() -> Comparison:
+    def sat(contract: Contract) -> Comparison:
         """A sitting that says something, or the last of so many."""
-        comparison = pairs.compare(base, head, found.contract)
+        comparison = pairs.compare(base, head, contract)
         for _ in range(MOST_SITTINGS - 1):
             if not is_disturbed(comparison):
                 break
             set_aside.append(comparison_line(comparison))
             pairs.tell("  disturbed: it says nothing; measured again")
-            comparison = pairs.compare(base, head, found.contract)
+            comparison = pairs.compare(base, head, contract)
         return comparison
+
+    def compared(times: int = 1) -> tuple[Comparison, int]:
+        """A sitting that decides, and with how many times the restarts; or the largest that is allowed."""
+        restarts = found.contract.protocol.restarts
+        while True:
+            asked = found.contract if times == 1 else changed(found.contract, {}, restarts=times * restarts)
+            comparison = sat(asked)
+            if not is_undecided(comparison) or 2 * times > most_times:
+                return comparison, times
+            times *= 2
+            undecided.append(comparison_line(comparison))
+            pairs.tell(f"  inconclusive; measured again with {times * restarts} pairs")
 
     half = "B"
     try:
         function = find_function(found.contract, head, packages)
         half = "A"
         find_function(found.contract, base, packages)
-        comparison, confirmation = compared(), None
+        (comparison, times), confirmation = compared(), None
         if comparison.verdict is EffectVerdict.REGRESSED:
             pairs.tell("  regressed; measured again to confirm it")
-            confirmation = compared()
+            confirmation, times = compared(times)
     except CannotRun as error:
         broken = (error.half if isinstance(error, HalfCannotRun) else half) == "B"
         why = error.why if isinstance(error, HalfCannotRun) else str(error)
@@ -127,8 +150,11 @@ def _check(
         said += f"; measured again: {comparison_line(confirmation)}"
     if set_aside:
         said += f"; {count(len(set_aside), 'disturbed sitting')} set aside"
+    if undecided:
+        said += f"; inconclusive before, so {times} times the restarts"
+    kept = {"set_aside": tuple(set_aside), "undecided": tuple(undecided)}
     verdict = verdict_of(comparison, confirmation)
-    return concluded(verdict, said, comparison=comparison, confirmation=confirmation, set_aside=tuple(set_aside))
+    return concluded(verdict, said, comparison=comparison, confirmation=confirmation, **kept)
 
 
 # --- which contracts --------------------------------------------------------------------------------------------------

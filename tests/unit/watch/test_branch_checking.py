@@ -54,7 +54,7 @@ def _check(
         ("100", CheckVerdict.PASSED, (0, 0, 0), 1),
         ("130", CheckVerdict.PASSED, (0, 0, 0), 1),
         ("90", CheckVerdict.REGRESSED, (1, 1, 0), 2),
-        ("97 noise=0.02", CheckVerdict.DOUBT, (0, 6, 0), 1),
+        ("97 noise=0.02", CheckVerdict.DOUBT, (0, 6, 0), 3),
         ("50 doubtful", CheckVerdict.DOUBT, (0, 6, 0), 1),
         ("broken", CheckVerdict.BROKEN, (2, 2, 0), 1),
     ],
@@ -145,13 +145,61 @@ def test_on_a_machine_that_stalls_equal_branches_pass_and_slower_ones_are_found(
 def test_what_is_doubtful_for_another_reason_too_is_not_measured_again(
     tmp_path: Path, measuring: PlantedMeasuring
 ) -> None:
-    """A foreign load, a clock that was set back, an interval too wide: a further sitting is somebody's to ask for."""
-    for number, head in enumerate(("80 doubtful", "80 loaded", "97 noise=0.02", "80 unsteady doubtful")):
+    """A foreign load, a clock that was set back: a further sitting is somebody's to ask for."""
+    for number, head in enumerate(("80 doubtful", "80 loaded", "50 doubtful noise=0.2", "80 unsteady doubtful")):
         (one,) = _check(_project(tmp_path / str(number), {SPEED: head}), measuring).checks
         assert one.verdict is CheckVerdict.DOUBT
         assert not one.set_aside
         assert "set_aside" not in one.model_dump_json()
     assert len(measuring.asked) == 4
+
+
+@pytest.mark.parametrize(("times", "asked"), [(1, [5]), (2, [5, 10]), (3, [5, 10]), (4, [5, 10, 20])])
+def test_what_stays_inconclusive_is_measured_with_more_pairs_as_far_as_it_may_be(
+    times: int, asked: list[int], tmp_path: Path, measuring: PlantedMeasuring
+) -> None:
+    """A loss of exactly the budget: no number of pairs decides it."""
+    project = _project(tmp_path, {SPEED: "97 noise=0.02"})
+    repository = Repository.around(project.top)
+    head = repository.commit("HEAD")
+    pairs = measuring.pairs(tmp_path / "runs", [])
+    check = check_branch(repository, repository.base_of(head), head, (), pairs, FailOn.DOUBT, times=times)
+    (one,) = check.checks
+    assert [number for *_, number in measuring.asked] == asked
+    assert one.verdict is CheckVerdict.DOUBT
+    assert len(one.undecided) == len(asked) - 1
+    assert ("times the restarts" in one.said) is (len(asked) > 1)
+    assert BranchCheck.model_validate_json(check.model_dump_json()) == check
+
+
+def test_the_confirmation_begins_with_as_many_pairs_as_convicted(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    measuring.sittings = {0: "97 noise=0.02", 1: "90", 2: "90"}
+    (one,) = _check(_project(tmp_path, {SPEED: "90"}), measuring).checks
+    assert one.verdict is CheckVerdict.REGRESSED
+    assert [number for *_, number in measuring.asked] == [5, 10, 10]
+
+
+def test_more_pairs_find_what_few_do_not_and_accuse_nobody(
+    tmp_path: Path, measuring: PlantedMeasuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted noise of 2 % a process, budget 3 %: 6 % lost, nothing lost, and a loss of just the budget, which each of
+    up to three sittings calls more with a chance of a fortieth, and the confirmation again."""
+    contract = NamedContract("score.yaml", parse_contract(CONTRACT, "score.yaml"))
+    base, head = (CodePlace(commit, tmp_path, "", tmp_path) for commit in ("a" * 40, "b" * 40))
+    monkeypatch.setattr(branch_checking, "find_function", lambda *_: FunctionPlace())
+    speeds: dict[str, float] = {base.commit: 100.0}
+    measuring.speed_of = lambda place: f"{speeds[place.commit]} noise=0.02"
+
+    def verdicts(lost: float, times: int, many: int) -> Counter[CheckVerdict]:
+        speeds[head.commit] = 100.0 * (1 - lost)
+        pairs = measuring.pairs(tmp_path, [])
+        checks = (branch_checking._check(contract, base, head, frozenset(), pairs, times) for _ in range(many))
+        return Counter(check.verdict for check in checks)
+
+    few, more = (verdicts(0.06, times, 60)[CheckVerdict.REGRESSED] for times in (1, 4))
+    assert more >= few + 15, (few, more)
+    assert verdicts(0.0, 4, 100)[CheckVerdict.REGRESSED] == 0
+    assert verdicts(0.03, 4, 200)[CheckVerdict.REGRESSED] <= 5
 
 
 def test_doubt_on_the_side_of_the_base_convicts_nobody_either(tmp_path: Path, measuring: PlantedMeasuring) -> None:
