@@ -71,7 +71,10 @@ def test_where_waits_and_launches_are_level_the_range_covers_either_and_both(
     assert "level with launch" in said.sentence
     assert "reads of device values" in said.next_step
     assert "replay" in said.next_step, "both are named, the one that forbids the other first"
-    assert any("at the most the step replayed as a graph, too" in line for line in said.evidence)
+    (supposed,) = [line for line in said.evidence if "supposes" in line]
+    assert "at the most the step replayed as a graph, too" in supposed
+    assert "too few for nine in ten" in supposed
+    assert "written in another way may gain far more" in supposed
     earlier = attribute(events, TURNS * 210e-3, rules=6)
     assert earlier.gain_if_removed.high < gain.high
     assert "replay" not in earlier.next_step or "reads of device" not in earlier.next_step

@@ -123,9 +123,10 @@ class StepFigures:
         other, parts = self.level_with(cause), self.parts
         if other is None or parts is None:
             return gain
-        alone = predict_range(parts.step_ns / max(parts.left_ns(other), 1.0), self.rules)
+        named = predict_range(gain.estimate, self.rules, level=True)
+        alone = predict_range(parts.step_ns / max(parts.left_ns(other), 1.0), self.rules, level=True)
         both = (parts.step_ns / max(left, 1.0) for left in (parts.replayed_left_ns, parts.unawaited_left_ns))
-        return Interval(min(gain.low, alone.low), gain.estimate, max(gain.high, alone.high, *both))
+        return Interval(min(named.low, alone.low), gain.estimate, max(gain.high, named.high, alone.high, *both))
 
 
 @dataclass(frozen=True, slots=True)

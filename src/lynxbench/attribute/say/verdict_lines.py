@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lynxbench.attribute.judge import causes
-from lynxbench.attribute.judge.gain_range import COVERED, recorded
+from lynxbench.attribute.judge.gain_range import COVERED, FEWEST, recorded
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.judge.step_figures import HELD_UP, NEEDED, StepFigures, VerdictDraft
-from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
 from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
@@ -128,11 +128,15 @@ def _fix(draft: VerdictDraft, rules: int) -> tuple[str, ...]:
     """What the gain supposes, and what its range is."""
     gain = draft.gain
     if not draft.predicted:
-        told = rules >= NEEDED and draft.bound in (Bound.HARDWARE, Bound.UNDETERMINED) and gain.high > 1.0
+        told = rules >= NEEDED and draft.bottleneck in KERNELS and draft.bound is not Bound.SOFTWARE and gain.high > 1.0
         return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {SAME_WORK}",) if told else ()
-    kept = f"{COVERED:.0%} of gains lie in such a range by {len(recorded(rules))} recorded cases"
+    level = draft.cause in causes.BOTH_LEVEL.values()
+    cases = len(recorded(rules, level=level))
+    kept = f"{COVERED:.0%} of gains lie in such a range by {cases} recorded cases"
+    if cases < FEWEST:
+        kept = f"the range holds {cases} recorded cases of two level causes, too few for nine in ten"
     if rules >= NEEDED:
-        kept = f"{kept}, and not where the step is written in another way than that"
+        kept = f"{kept}; a step that is written in another way may gain far more"
     return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {draft.cause.fix}; {kept}",)
 
 
