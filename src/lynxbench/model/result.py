@@ -21,7 +21,7 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 6
+RULES = 7
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
@@ -29,7 +29,9 @@ and its fill-up is left out; outliers that grow are a doubt; copies and formats 
 software's, however near their ceilings they run; energy is that of the run's own devices. 4: a gain is what a fix
 leaves of a step, and its range is a prediction interval; launches that block are a doubt. 5: what lays operands out
 anew is the software's; kernels of unknown work forbid the word hardware-bound where they could hide a gain of 1.3. 6:
-hardware-bound is said of whole steps; an operator's work is held against all pieces of its kernel."""
+hardware-bound is said of whole steps; an operator's work is held against all pieces of its kernel. 7: results of which
+little is read are the software's; hardware-bound says that it takes the work as needed; where launches and waits are
+level, the gain's range covers the removal of either and of both."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -47,7 +47,7 @@ def test_an_error_is_read_back_from_the_scale_it_is_counted_in() -> None:
     assert abs(error_of(1.01, 1.02)) < abs(math.log(1.02 / 1.01)) / 0.01, "two timings differ however little is removed"
 
 
-@pytest.mark.parametrize("edition", [4, 5, 6])
+@pytest.mark.parametrize("edition", [4, 5, 6, 7])
 def test_the_recorded_cases_lie_in_their_own_ranges(edition: int) -> None:
     cases = recorded(edition)
     errors = [case.get("error", error_of(case["estimated"], case["true"])) for case in cases.values()]
@@ -57,6 +57,23 @@ def test_the_recorded_cases_lie_in_their_own_ranges(edition: int) -> None:
 
 
 def test_an_edition_keeps_the_range_that_its_results_were_printed_with() -> None:
-    assert recorded(4) != recorded(5) != recorded(6)
-    assert recorded(7) == recorded(6), "an edition without cases of its own has those before it"
+    assert recorded(4) != recorded(5) != recorded(6) != recorded(7)
+    assert recorded(8) == recorded(7), "an edition without cases of its own has those before it"
     assert predict_range(4.0, 4) != predict_range(4.0, 5)
+
+
+@given(st.floats(1.0, 1e3))
+def test_level_causes_have_a_range_of_their_own_that_holds_the_clear_ones(gain: float) -> None:
+    clear, level = predict_range(gain, 7), predict_range(gain, 7, level=True)
+    assert level.low <= clear.low
+    assert level.high >= clear.high
+    assert predict_range(gain, 6, level=True) == predict_range(gain, 6), "earlier editions had no such group"
+
+
+def test_cases_of_level_causes_do_not_widen_the_ranges_of_clear_ones() -> None:
+    clear, level = recorded(7), recorded(7, level=True)
+    assert not set(clear) & set(level)
+    for case in level.values():
+        found = predict_range(case["estimated"], 7, level=True)
+        assert found.low <= case["true"] <= found.high * 1.001
+    assert predict_range(3.0, 7).high < predict_range(3.0, 7, level=True).high

@@ -1,7 +1,7 @@
 """What each category means: its words, its layer, where the symptom shows, what removes it and what that gains."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lynxbench.model.attribution import Bound, Category
@@ -37,7 +37,7 @@ def _cause(keys: dict[str, Any]) -> CategoryCause:
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
 CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
-SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED, RELAID = (
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED, RELAID, UNREAD = (
     _TABLE[name]
     for name in (
         "slow_kernels",
@@ -50,8 +50,16 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, 
         "picked",
         "masked",
         "relaid",
+        "unread",
     )
 )
+_FIRST, _THEN = CAUSES[Category.SYNCHRONIZATION], CAUSES[Category.LAUNCH]
+_ORDER = f"{_FIRST.next_step}; what runs through then: {_THEN.next_step}"
+BOTH_LEVEL: dict[Category, CategoryCause] = {
+    Category.SYNCHRONIZATION: replace(_FIRST, next_step=_ORDER, fix=f"{_FIRST.fix}; at the most {_THEN.fix}, too"),
+    Category.LAUNCH: replace(_THEN, next_step=_ORDER, fix=f"{_THEN.fix}; at the most {_FIRST.fix}, too"),
+}
+"""Waits and launches that are level: a step that waits inside cannot be replayed, so that the waits go first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ WAITS = (
     Category.COMMUNICATION,
     Category.UNATTRIBUTED,
 )
+LINKED = (Category.SYNCHRONIZATION, Category.TRANSFER)
+"""Waits that hang on single copies: as many fewer as there are fewer copies."""
 INPUT_WAITS = (Category.INPUT, Category.TRANSFER, Category.SYNCHRONIZATION)
 GOES_WITH = {Category.INPUT: INPUT_WAITS}
 """Input that is ready before the step is ready on the device: no copy of it is left, and nobody waits for one."""
@@ -62,6 +64,8 @@ class StepParts:
     """How often the host waited for the device, beyond the end of the step."""
     start_ns: float = 0.0
     """What the host needs for a kernel at the least; 0 by rules before edition 5."""
+    alike_copies: float = 1.0
+    """How many copies over the link there are of each kind; 1 by rules before edition 7."""
 
     def shown(self, *categories: Category) -> float:
         """Time in which the device waited for some causes."""
@@ -91,8 +95,25 @@ class StepParts:
 
     @property
     def merged_left_ns(self) -> float:
-        """What is left where calls that are alike are made one, and nothing else is done."""
-        return self.merged_ns + self.shown(*WAITS)
+        """What is left where calls that are alike are made one, copies and the waits for them too, and nothing else."""
+        others = self.shown(*(category for category in WAITS if category not in LINKED))
+        return self.merged_ns + others + self.shown(*LINKED) / self.alike_copies
+
+    @property
+    def unawaited_left_ns(self) -> float:
+        """The least that is left where nothing is read back, and what then runs through is merged."""
+        others = self.shown(*(category for category in WAITS if category not in LINKED))
+        return self.merged_ns + others + self.shown(Category.TRANSFER) / self.alike_copies
+
+    @property
+    def replayed_left_ns(self) -> float:
+        """What is left where nothing is read back, and what then runs through is replayed as a graph."""
+        others = self.shown(*(category for category in WAITS if category is not Category.SYNCHRONIZATION))
+        return self.kernels_ns + self.launches * GRAPH_GAP_NS + others
+
+    def unhosted_left_ns(self, kernels_ns: float) -> float:
+        """The least that is left with so much less kernel time: the host's work hides behind the device's."""
+        return max(self.kernels_ns - kernels_ns, self.launches * self.start_ns) + self.shown(*WAITS)
 
     @property
     def prepared_left_ns(self) -> float:
@@ -122,10 +143,13 @@ def charge_waits(shares: Shares, parts: StepParts) -> tuple[Shares, StepParts]:
     return dataclasses.replace(shares, of=of), dataclasses.replace(parts, shown_ns=shown)
 
 
-def measure_parts(book: TimeBook, shares: Shares, *, least_dispatch: bool = True) -> StepParts | None:
+def measure_parts(
+    book: TimeBook, shares: Shares, *, least_dispatch: bool = True, alike_copies: bool = True
+) -> StepParts | None:
     """The parts of the usual step; None where it did not run on a device.
 
-    `least_dispatch`: no correction leaves an operator less of the host than operators take anywhere.
+    `least_dispatch`: no correction leaves an operator less of the host than operators take anywhere. `alike_copies`:
+    copies of one kind may become one, as other calls may.
     """
     tiling = book.tiling
     if tiling.host_ns is None or tiling.waits is None or shares.step_ns <= 0:
@@ -150,7 +174,14 @@ def measure_parts(book: TimeBook, shares: Shares, *, least_dispatch: bool = True
         merged_ns=_merged_ns(book, start_ns or usual_start_ns),
         waits=max(0.0, float(np.median(tiling.waits)) - OWN_WAIT),
         start_ns=start_ns,
+        alike_copies=_alike_copies(book) if alike_copies else 1.0,
     )
+
+
+def _alike_copies(book: TimeBook) -> float:
+    """How often each kind of copy over the link is made in a step, on average over the kinds."""
+    kinds = [group.calls for group in book.groups if group.category is Category.TRANSFER]
+    return max(1.0, sum(kinds) / len(kinds) / len(book)) if kinds else 1.0
 
 
 def _merged_ns(book: TimeBook, start_ns: float) -> float:

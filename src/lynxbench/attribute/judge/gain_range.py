@@ -4,7 +4,8 @@ Removing the share f of a step makes it 1/(1 − f) times as fast, so the same e
 little is removed and all of itself where nearly everything is. Errors are therefore counted as ln(true / estimated)
 over f, and the range is the estimate times exp(quantile × f): a split conformal interval (Vovk, Gammerman and Shafer,
 "Algorithmic Learning in a Random World", 2005) whose cases stand in gain_cases.toml, by the edition of the rules that
-estimated them.
+estimated them. Verdicts with two level causes are a group of their own, as in the same book: which of the two is
+removed first, and what goes with it, nobody knows. Their range is that of clear causes, widened to their own errors.
 """
 
 import math
@@ -17,6 +18,8 @@ from lynxbench.model.result import RULES
 from lynxbench.tables import read_table
 
 COVERED = 0.9
+FEWEST = 19
+"""Cases below which the outermost of them do not bound nine in ten."""
 ROUNDING = 1e-9
 LEAST_REMOVED = 0.05
 """What two timings of one step differ by, however little is removed."""
@@ -27,17 +30,21 @@ def error_of(estimated: float, true: float) -> float:
     return math.log(true / estimated) / _removed(estimated)
 
 
-def recorded(rules: int = RULES) -> dict[str, dict[str, float]]:
-    """The cases that calibrate an edition's ranges: the newest that are not newer than the edition."""
+def recorded(rules: int = RULES, *, level: bool = False) -> dict[str, dict[str, float]]:
+    """The cases that calibrate an edition's ranges, of clear causes or level ones: the newest not newer than it.
+
+    An edition without cases of level causes takes them for cases like any other.
+    """
     editions = {int(name.removeprefix("edition_")): cases for name, cases in _TABLE.items()}
     newest: dict[str, dict[str, float]] = editions[max(edition for edition in editions if edition <= rules)]
-    return newest
+    apart = any(case.get("level") for case in newest.values())
+    return {name: case for name, case in newest.items() if not apart or bool(case.get("level")) is level}
 
 
-def predict_range(estimated: float, rules: int = RULES) -> Interval:
+def predict_range(estimated: float, rules: int = RULES, *, level: bool = False) -> Interval:
     """The range in which the true gain of the fix lies in nine of ten cases like the recorded ones; never below 1."""
     estimated = max(1.0, estimated)
-    low, high = (estimated * math.exp(error * _removed(estimated)) for error in _errors(rules))
+    low, high = (estimated * math.exp(error * _removed(estimated)) for error in _errors(rules, level))
     return Interval(max(1.0, min(low, estimated)), estimated, max(high, estimated))
 
 
@@ -62,6 +69,10 @@ _TABLE = read_table("attribute/judge/gain_cases.toml")
 
 
 @cache
-def _errors(rules: int) -> tuple[float, float]:
-    cases = recorded(rules).values()
-    return calibrate([case.get("error", error_of(case["estimated"], case["true"])) for case in cases])
+def _errors(rules: int, level: bool) -> tuple[float, float]:
+    cases = recorded(rules, level=level).values()
+    low, high = calibrate([case.get("error", error_of(case["estimated"], case["true"])) for case in cases])
+    if level:
+        clear = _errors(rules, False)
+        return min(low, clear[0]), max(high, clear[1])
+    return low, high

@@ -18,23 +18,20 @@ from lynxbench.attribute.judge.causes import (
     SLOW_KERNELS,
     SMALL_KERNELS,
     UNFUSED,
+    UNREAD,
     WIDER,
     CategoryCause,
     gain_of,
     speedup,
 )
 from lynxbench.attribute.judge.gain_range import cap_range
-from lynxbench.attribute.judge.least_time import (
-    WholeStep,
-    find_expansion,
-    find_masked,
-    find_picking,
-    find_relaid,
-)
+from lynxbench.attribute.judge.least_time import WholeStep
+from lynxbench.attribute.judge.needless_work import find_expansion, find_masked, find_picking, find_relaid
 from lynxbench.attribute.judge.roofline import WIDE, Ceilings
 from lynxbench.attribute.judge.step_figures import (
     ACCOUNTED,
     MOSTLY_SOFTWARE,
+    NEEDED,
     REPLAYED,
     SOFTWARE,
     WHOLE,
@@ -89,6 +86,9 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     if step_ns and relaid_ns / step_ns >= max(WORTH_COPYING, saved.estimate, copied):
         reason = "the kernels that compute want another layout"
         return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
+    gain = _gain_of_reading(figures) if figures.unread is not None else NO_GAIN
+    if figures.unread is not None and 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
+        return VerdictDraft(top, Bound.SOFTWARE, UNREAD, weak, gain, "the rest of the result is not read in the step")
     beside = both - copied if rules < REPLAYED else _beside_copies(figures)
     if copied >= max(WORTH_COPYING, saved.estimate) and beside >= (ELSE_THAN_COPIES if rules < REPLAYED else ANYTHING):
         weak = weak or beside < ELSE_THAN_COPIES
@@ -105,6 +105,10 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         if rules >= WHOLE:
             most_ns = usual * step_ns + figures.fusion.folded_ns
             gain = figures.range_over(usual * step_ns, most_ns, figures.fusion.merged)
+        if rules >= NEEDED and figures.fusion.reduced_ns:  # at the most, it is summed up as it is made
+            most_ns = usual * step_ns + figures.fusion.reduced_ns
+            most = figures.range_without(most_ns, figures.fusion.merged + figures.fusion.reductions).estimate
+            gain = dataclasses.replace(gain, high=max(gain.high, most))
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
@@ -166,6 +170,8 @@ def _judge_near(figures: StepFigures, top: Category, weak: bool, gain: Interval,
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
     unknown = both * (1.0 - figures.efficiency.coverage)
     reason = f"its kernels run near the ceiling, but what else there is hides a gain of up to {most:.2g}"
+    if figures.rules >= NEEDED:
+        reason += " with the same work"
     if unknown > MOST_UNKNOWN:
         reason = f"{unknown:.0%} of it runs in kernels whose work is not known, beside others near the ceiling"
     return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
@@ -206,6 +212,18 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     older = gain_of(shares.of[removable], figures.residual(removable))
     gain = figures.range_of(removable) if rules >= REPLAYED else older
     return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
+
+
+def _gain_of_reading(figures: StepFigures) -> Interval:
+    """What a product gains that makes only the part of its result that is read; its weights are read as before."""
+    unread, read = figures.unread, figures.book.ceilings.read_bytes_per_s
+    if unread is None or figures.parts is None:
+        return NO_GAIN
+    traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))  # of the same step
+    usual, most = (unread.saved_ns(read, reached) / traced_ns for reached in (TYPICAL_EFFICIENCY, 1.0))
+    gain = figures.range_without(usual * figures.parts.kernels_ns)
+    most = figures.parts.step_ns / max(figures.parts.unhosted_left_ns(most * figures.parts.kernels_ns), 1.0)
+    return dataclasses.replace(gain, high=max(gain.high, most))
 
 
 def _copies(figures: StepFigures) -> tuple[float, float]:

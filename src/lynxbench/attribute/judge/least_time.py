@@ -12,16 +12,13 @@ from itertools import pairwise
 
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
-from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import (
     OperatorKind,
     is_attention,
-    is_layout,
     is_many_passes,
     kernel_kind,
-    operator_kind,
 )
-from lynxbench.attribute.read.trace import NONE, EventKind
+from lynxbench.attribute.read.trace import NONE
 from lynxbench.model.attribution import Category, StepWork
 from lynxbench.model.interval import Interval
 
@@ -35,11 +32,8 @@ TRANSPARENT = frozenset({OperatorKind.DISPATCH, OperatorKind.ALLOCATION, Operato
 """Between two passes these move no data, and a compiler removes them."""
 FUSED_EFFICIENCY = 0.5
 """What fused attention kernels reach of the product ceiling at the least (0.5 to 0.75 on current hardware)."""
-MASK_PLACE = 3
-"""Queries, keys and values stand before it."""
 ASIDE = 0.1
 """A pass that writes less than this share of the chain's last result is not part of it."""
-WHOLE_NUMBERS = frozenset({"long int", "int", "unsigned char", "signed char", "bool"})
 SAME_SIZE = 0.5
 """Neighbours are merged when the smaller writes at least this share of what the larger does."""
 
@@ -195,6 +189,10 @@ class Fusion:
     """Calls fewer than before."""
     folded_ns: float = 0.0
     """What more is saved where chains that make a product's operand are part of it, or are run once and kept."""
+    reduced_ns: float = 0.0
+    """What more is saved where a reduction behind a chain is part of it: compilers merge the two."""
+    reductions: int = 0
+    """How many such there are: as many calls fewer again."""
 
 
 def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
@@ -206,6 +204,7 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
     saved = [0.0, 0.0]
     lengths: list[int] = []
     attention, folded = 0, 0.0
+    reduced: list[float] = []
     chain: list[OperatorGroup] = []
     before: OperatorGroup | None = None
     in_order = [book.groups[index] for index in book.sequence]
@@ -223,13 +222,24 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
             lengths.append(len(chain))
             saved = [total + part for total, part in zip(saved, parts, strict=True)]
             folded += _folded_ns(chain, group, parts[1])
+            reduced += _reduced_ns(chain, group, parts[1])
         starts = group is not None and _joins([], group)
         chain, before = ([group], before) if starts and group is not None else ([], group)
     low, high = saved
     saved_ns = Interval(low, (low + high) / 2, high)
+    merged = sum(lengths) - len(lengths) + 2 * attention
     return Fusion(
-        saved_ns, len(lengths), max(lengths, default=0), attention, sum(lengths) - len(lengths) + 2 * attention, folded
+        saved_ns, len(lengths), max(lengths, default=0), attention, merged, folded, sum(reduced), len(reduced)
     )
+
+
+def _reduced_ns(chain: list[OperatorGroup], following: OperatorGroup | None, saved_ns: float) -> list[float]:
+    """What a reduction that reads the chain's result saves as the end of the chain; nothing where none follows."""
+    last, reads = chain[-1].work, following.work if following is not None else None
+    if following is None or last is None or reads is None or following.kind is not OperatorKind.REDUCTION:
+        return []
+    same = SAME_SIZE * last.written_bytes <= reads.read_bytes <= last.written_bytes / SAME_SIZE
+    return [max(0.0, _saved_ns([*chain, following])[1] - saved_ns)] if same else []
 
 
 def _folded_ns(chain: list[OperatorGroup], following: OperatorGroup | None, saved_ns: float) -> float:
@@ -310,77 +320,3 @@ def _saved_ns(chain: list[OperatorGroup]) -> tuple[float, float]:
     most = took * max(0.0, 1.0 - ends / moved) if moved else 0.0
     least = took * max(0.0, 1.0 - (ends + further) / moved) if moved else 0.0
     return least, most
-
-
-# --- rows picked by a product with ones and zeros ---------------------------------------------------------------------
-
-
-def find_picking(book: TimeBook, *, surely: bool = False) -> tuple[float, float]:
-    """Nanoseconds and kernels a step in work on one-hot rows: what a look-up does without arithmetic.
-
-    Scores that are picked from are as large as the rows that pick. `surely`: only work on whole numbers of that size,
-    and on two operands: what works on one alone may be the making of the scores.
-    """
-    tiling = book.tiling
-    rows = tiling.trace.rows_named("aten::one_hot".__eq__, EventKind.OPERATOR)
-    numbers = set(tiling.trace.signature[rows].tolist()) - {NONE}
-    sizes = {_one_hot_elements(tiling.trace.signatures[number]) for number in numbers} - {0}
-    took = count = 0
-    for calls in tiling.calls if sizes else ():
-        as_large = [t for t in calls.call.tensors if t.elements in sizes] if calls.call is not None else []
-        if not as_large or calls.call is None:
-            continue
-        whole = any(tensor.dtype in WHOLE_NUMBERS for tensor in as_large)
-        if surely and not whole and len(calls.call.tensors) < 2:
-            continue
-        took += int(calls.took_ns.sum())
-        count += len(calls.took_ns)
-    return took / len(book), count / len(book)
-
-
-def _one_hot_elements(call: OperatorCall) -> int:
-    """Elements of the rows that were made; 0 where the number of classes was left to the data."""
-    classes = [int(text) for text in call.concrete if text.isdigit()]
-    return call.tensors[0].elements * classes[0] if call.tensors and classes else 0
-
-
-# --- operands laid out anew inside an operator ------------------------------------------------------------------------
-
-
-def find_relaid(book: TimeBook) -> tuple[float, float]:
-    """Nanoseconds and kernels a step that only bring operands into the layout of the kernel that computes."""
-    relaid = [calls for calls in book.tiling.calls if is_layout(calls.kernel or "")]
-    took = sum(int(calls.took_ns.sum()) for calls in relaid)
-    return took / len(book), sum(len(calls.took_ns) for calls in relaid) / len(book)
-
-
-# --- operands that are larger than they need be ---------------------------------------------------------------------
-
-
-def find_expansion(book: TimeBook) -> float:
-    """Nanoseconds a step that kernels take longer because they read a copy that repeats what it was made from."""
-    calls = [calls for calls in book.tiling.calls if calls.call is not None]
-    times: dict[int, float] = {}
-    for call in (one.call for one in calls if operator_kind(one.operator or "") is OperatorKind.COPY):
-        for tensor in call.tensors if call is not None else ():
-            if tensor.footprint and tensor.footprint < tensor.whole_bytes:
-                times[tensor.elements] = tensor.whole_bytes / tensor.footprint
-    saved = 0.0
-    for one in calls if times else ():
-        if one.call is None or operator_kind(one.operator or "") is OperatorKind.COPY:
-            continue
-        needed = sum(tensor.footprint / times.get(tensor.elements, 1.0) for tensor in one.call.tensors)
-        saved += float(one.took_ns.sum()) * (1.0 - needed / max(1, one.call.footprint))
-    return saved / len(book)
-
-
-def find_masked(book: TimeBook) -> float:
-    """Nanoseconds a step of attention whose mask is written out: as many numbers as there are pairs of positions."""
-    took = 0
-    for calls in book.tiling.calls:
-        if calls.call is None or not is_attention(calls.operator or "") or len(calls.call.tensors) < MASK_PLACE + 1:
-            continue
-        query, mask = calls.call.tensors[0], calls.call.tensors[MASK_PLACE]
-        square = len(mask.sizes) >= 2 and mask.sizes[-1] == mask.sizes[-2] > 1
-        took += int(calls.took_ns.sum()) if square and mask.sizes[-2] in query.sizes[1:3] else 0
-    return took / len(book)

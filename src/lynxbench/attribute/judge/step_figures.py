@@ -3,10 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 
-from lynxbench.attribute.judge.causes import (
-    CategoryCause,
-    speedup,
-)
+from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
 from lynxbench.attribute.judge.fix_left import StepParts, charge_waits, measure_parts
 from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.least_time import (
@@ -19,6 +16,7 @@ from lynxbench.attribute.judge.least_time import (
 )
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
+from lynxbench.attribute.judge.unread_results import UnreadResult, find_unread
 from lynxbench.model.attribution import Bound, Category, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
@@ -34,6 +32,8 @@ ACCOUNTED = 5
 """… since which kernels of unknown work are a doubt, and layouts that are made anew a cause."""
 WHOLE = 6
 """… since which hardware-bound is said of whole steps: nothing that code could leave out may gain 1.3."""
+NEEDED = 7
+"""… since which results that nobody reads are the software's, and a verdict says that it takes other work as needed."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -44,6 +44,11 @@ SOFTWARE = (
     Category.IDLE,
     Category.COMMUNICATION,
 )
+HELD_UP = {
+    Category.LAUNCH: Category.SYNCHRONIZATION,
+    Category.SYNCHRONIZATION: Category.LAUNCH,
+}
+"""What a wait inside a step holds up is dispatch, and a step with waits inside cannot be replayed as a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class StepFigures:
     """What lies side by side in a step on a device; None elsewhere, and by rules before edition 4."""
     rules: int = RULES
     """The edition that ranges are those of."""
+    unread: UnreadResult | None = None
+    """A product of whose result little is read; None where shapes do not show one, and by rules before edition 7."""
 
     @property
     def hardware_floor(self) -> float:
@@ -100,7 +107,26 @@ class StepFigures:
         if cause in pauses and self.rules >= ACCOUNTED:
             prepared = self.parts.step_ns / max(self.parts.prepared_left_ns, 1.0)
             gain = dataclasses.replace(gain, high=max(gain.high, prepared))
-        return gain
+        return self._jointly(cause, gain) if self.rules >= NEEDED else gain
+
+    def level_with(self, cause: Category) -> Category | None:
+        """Launch beside synchronisation and the other way round, where ranges do not tell which of them takes more."""
+        other = HELD_UP.get(cause)
+        if other is None or self.parts is None or self.parts.waits < 1.0:
+            return None
+        share = self.shares.of.get(other)
+        close = share is not None and share.high >= self.shares.estimate(cause) - CLEAR_LEAD
+        return other if close and self.shares.estimate(other) >= CLEAR_LEAD else None
+
+    def _jointly(self, cause: Category, gain: Interval) -> Interval:
+        """The range over the removal of either of two level causes and of both: what waits holds up goes with them."""
+        other, parts = self.level_with(cause), self.parts
+        if other is None or parts is None:
+            return gain
+        named = predict_range(gain.estimate, self.rules, level=True)
+        alone = predict_range(parts.step_ns / max(parts.left_ns(other), 1.0), self.rules, level=True)
+        both = (parts.step_ns / max(left, 1.0) for left in (parts.replayed_left_ns, parts.unawaited_left_ns))
+        return Interval(min(named.low, alone.low), gain.estimate, max(gain.high, named.high, alone.high, *both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +158,9 @@ def measure_steps(
     step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
     bare_ns = step_ms * 1e6 if step_ms is not None and step_ms > 0 else None
     shares = correct_shares(book, bare_ns, own_clock=rules >= WHOLE and tiling.on_device)
-    parts = measure_parts(book, shares, least_dispatch=rules >= ACCOUNTED) if rules >= REPLAYED else None
+    parts = None
+    if rules >= REPLAYED:
+        parts = measure_parts(book, shares, least_dispatch=rules >= ACCOUNTED, alike_copies=rules >= NEEDED)
     if parts is not None:
         shares, parts = charge_waits(shares, parts)
     efficiency = measure_efficiency(book.groups, whole_calls=rules >= WHOLE)
@@ -141,4 +169,5 @@ def measure_steps(
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
     fusion = find_fusion(book, joined=rules >= ACCOUNTED)
-    return StepFigures(book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules)
+    unread = find_unread(book) if rules >= NEEDED else None
+    return StepFigures(book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread)

@@ -9,7 +9,9 @@ import dataclasses
 import numpy as np
 
 from lynxbench.attribute.judge.causes import (
+    BOTH_LEVEL,
     CAUSES,
+    CLEAR_LEAD,
     DOMINANT,
     MOST_REMOVABLE,
     NO_GAIN,
@@ -22,7 +24,14 @@ from lynxbench.attribute.judge.causes import (
 from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.kernel_verdict import judge_kernels
 from lynxbench.attribute.judge.process_accounts import Contention
-from lynxbench.attribute.judge.step_figures import MOSTLY_SOFTWARE, REPLAYED, SOFTWARE, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.step_figures import (
+    MOSTLY_SOFTWARE,
+    NEEDED,
+    REPLAYED,
+    SOFTWARE,
+    StepFigures,
+    VerdictDraft,
+)
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
@@ -64,6 +73,10 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
     bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
     stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
     cause = STALLED if stalled else CAUSES[top]
+    if rules >= NEEDED and figures.level_with(top) is not None:
+        if shares.estimate(Category.SYNCHRONIZATION) > shares.estimate(top) - CLEAR_LEAD:
+            top = Category.SYNCHRONIZATION  # with waits inside, a step cannot be replayed: they go first
+        cause, weak = BOTH_LEVEL[top], True
     if rules >= REPLAYED:
         gain = figures.range_of(top)
     else:

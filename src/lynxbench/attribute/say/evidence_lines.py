@@ -45,6 +45,12 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
             f"{fusion.chains} chains of up to {fusion.longest} neighbouring passes over the same data; merging would "
             f"save {fusion.saved_ns.low / 1e6:.3g} to {fusion.saved_ns.high / 1e6:.3g} ms a step"
         )
+    if figures.unread is not None:
+        unread = figures.unread
+        lines.append(
+            f"{unread.operator} makes {unread.elements:.3g} elements in {unread.took_ns / 1e6:.3g} ms; what runs "
+            f"behind it in the step reads {unread.part:.2g} of them at the most (who reads the rest later is not seen)"
+        )
     if figures.contention is not None:
         lines.append(_contention(figures.contention))
     if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lynxbench.attribute.judge import causes
-from lynxbench.attribute.judge.gain_range import COVERED, recorded
+from lynxbench.attribute.judge.gain_range import COVERED, FEWEST, recorded
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
-from lynxbench.attribute.judge.step_figures import StepFigures, VerdictDraft
-from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.judge.step_figures import HELD_UP, NEEDED, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
 from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
@@ -22,6 +22,9 @@ from lynxbench.model.layers import Layer
 from lynxbench.stats.lagged_correlation import Correlation
 
 TOP_OPERATORS = 15
+NOT_TOLD = "whether all of that work is needed, a trace does not tell"
+NEEDLESS = "work that nobody needs (results that are not read, experts whose gate is zero) looks like any other"
+SAME_WORK = "the same work by kernels at their ceilings, and less beside them, and not what less work would gain"
 Owner = Callable[[Layer], str]
 
 _OF_CAUSE = {
@@ -32,6 +35,7 @@ _OF_CAUSE = {
     causes.COPIED: ", much of it only to copy what was in memory before",
     causes.RELAID: ", much of it only to lay data out anew for the kernels that compute",
     causes.PICKED: ", to pick rows by multiplying with ones and zeros",
+    causes.UNREAD: ", much of it for results of which little is read inside the step",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
@@ -62,6 +66,9 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
     layer = cause.layer if certain else None
     unseen = book.tiling.trace.unseen
     sentence = _sentence(draft, shares, damaged, unseen is not None)
+    taken_as_needed = figures.rules >= NEEDED and draft.bound is Bound.HARDWARE
+    if taken_as_needed:
+        sentence += f"; {NOT_TOLD}"
     next_step = unseen.ask if unseen is not None else cause.next_step
     if damaged:
         next_step = "profile again: this trace is damaged or incomplete"
@@ -80,7 +87,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
-        candidates=() if damaged or unseen is not None else _candidates(_behind(draft, shares), owner),
+        candidates=() if damaged or unseen is not None else _candidates(_behind(draft, shares, taken_as_needed), owner),
         wall_ms_per_step=book.usual_ns / 1e6,
         unprofiled_ms_per_step=figures.step_ms,
         steps=len(book),
@@ -110,16 +117,26 @@ def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) 
     if draft.weak:
         close = share.estimate - causes.CLEAR_LEAD
         level = [c.value for c in shares.of if c is not draft.bottleneck and shares.estimate(c) > close]
+        other = HELD_UP.get(draft.bottleneck) if cause is causes.BOTH_LEVEL.get(draft.bottleneck) else None
+        if other is not None and other.value not in level:
+            level.append(f"{other.value} by its range of {_percent(shares.of[other])}")
         text += f" (weak: no category dominates{', level with ' + ' and '.join(level) if level else ''})"
     return f"{_lead(draft.bound)}: {text}"
 
 
 def _fix(draft: VerdictDraft, rules: int) -> tuple[str, ...]:
     """What the gain supposes, and what its range is."""
-    if not draft.predicted:
-        return ()
     gain = draft.gain
-    kept = f"{COVERED:.0%} of gains lie in such a range by {len(recorded(rules))} recorded cases"
+    if not draft.predicted:
+        told = rules >= NEEDED and draft.bottleneck in KERNELS and draft.bound is not Bound.SOFTWARE and gain.high > 1.0
+        return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {SAME_WORK}",) if told else ()
+    level = draft.cause in causes.BOTH_LEVEL.values()
+    cases = len(recorded(rules, level=level))
+    kept = f"{COVERED:.0%} of gains lie in such a range by {cases} recorded cases"
+    if cases < FEWEST:
+        kept = f"the range holds {cases} recorded cases of two level causes, too few for nine in ten"
+    if rules >= NEEDED:
+        kept = f"{kept}; a step that is written in another way may gain far more"
     return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {draft.cause.fix}; {kept}",)
 
 
@@ -128,11 +145,14 @@ def _percent(share: Interval) -> str:
     return f"{low}–{high} %" if high - low >= 2 else f"{round(share.estimate * 100)} %"
 
 
-def _behind(draft: VerdictDraft, shares: Shares) -> dict[Layer, str]:
+def _behind(draft: VerdictDraft, shares: Shares, taken_as_needed: bool) -> dict[Layer, str]:
     """The cause first, its rivals, then the causes of other categories that take a tenth of the step or more."""
     reasons: dict[Layer, str] = {}
     if draft.cause.layer is not None:
         reasons[draft.cause.layer] = draft.cause.why
+    if taken_as_needed:
+        usual = dict(draft.cause.rivals).get(Layer.APPLICATION)
+        reasons[Layer.APPLICATION] = NEEDLESS if usual is None else f"{NEEDLESS}; {usual}"
     for layer, reason in (*draft.rivals, *draft.cause.rivals):
         reasons.setdefault(layer, reason)
     for category in sorted(shares.of, key=lambda c: -shares.estimate(c)):

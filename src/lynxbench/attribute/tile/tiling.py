@@ -182,7 +182,7 @@ def _alike_calls(trace: Trace, stretches: Stretches, *, on_device: bool) -> tupl
     busy = stretches.row != NONE
     rows = distinct(stretches.row[busy])
     own = np.bincount(stretches.row[busy], weights=stretches.dur_ns[busy], minlength=len(trace)).astype(np.int64)
-    operator = _launching_operator(trace, rows) if on_device else rows
+    operator = find_launching(trace, rows) if on_device else rows
     leads = _heaviest(rows, operator, own[rows]) if on_device else np.ones(len(rows), dtype=bool)
     kernel = trace.name[rows] if on_device else np.full(len(rows), NONE)
     name = np.where(operator != NONE, trace.name[operator], NONE)
@@ -222,7 +222,7 @@ def _stalls(took: Int64) -> Int64:
     return beyond
 
 
-def _launching_operator(trace: Trace, rows: Int64) -> Int64:
+def find_launching(trace: Trace, rows: Int64) -> Int64:
     """The operator that launched each activity, by the profiler's external id; the innermost carries it."""
     operators = trace.rows_of(EventKind.OPERATOR)
     at = match_ids(trace.external[operators], trace.external[rows])

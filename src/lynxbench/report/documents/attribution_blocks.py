@@ -43,15 +43,28 @@ def cause_facts(attribution: Attribution, owner_of: Callable[[Layer], str] | Non
     if seen_in is not None:
         seer: Inline = (" → ", said(owner_of(seen_in))) if owner_of is not None else ""
         symptom = ("Symptom seen by" if owner_of is not None else "Symptom seen in", (chip(seen_in), seer))
-    gain = attribution.gain_if_removed
-    gains: Inline = "" if attribution.bound is Bound.UNDETERMINED else "; expected gain unknown"
-    if math.isfinite(gain.estimate):
-        gains = ("; expected ", strong(words.factor_text(gain)), " if the bottleneck were removed")
     return [
         ("Points to" if attribution.bound is Bound.UNDETERMINED else "Cause owned by", cause),
         symptom,
-        ("Next step", (said(attribution.next_step or "none is known"), gains)),
+        ("Next step", (said(attribution.next_step or "none is known"), _expected(attribution))),
     ]
+
+
+def _expected(attribution: Attribution) -> Inline:
+    """What the fix would gain; where no fix is named, what the same work has left to gain, and no bound on more."""
+    gain = attribution.gain_if_removed
+    if not math.isfinite(gain.estimate) or (attribution.bound is Bound.UNDETERMINED and gain.high <= 1.0):
+        return "" if attribution.bound is Bound.UNDETERMINED else "; expected gain unknown"
+    if takes_work_as_needed(attribution):
+        return ("; left to gain with the same work ", strong(words.factor_text(gain)), ", with less work unknown")
+    return ("; expected ", strong(words.factor_text(gain)), " if the bottleneck were removed")
+
+
+def takes_work_as_needed(attribution: Attribution) -> bool:
+    """Whether a gain is that of the same work better done: nobody's mistake is named, and all of the work was taken as
+    needed."""
+    in_kernels = attribution.bottleneck in (Category.COMPUTE, Category.MEMORY_BANDWIDTH)
+    return attribution.bound is Bound.HARDWARE or (attribution.bound is Bound.UNDETERMINED and in_kernels)
 
 
 def shares_plot(bars: Bars, depth: Depth = Depth.GLANCE) -> doc.Plot:

@@ -17,6 +17,7 @@ from lynxbench.report.documents.attribution_blocks import (
     operators_table,
     sentence_of,
     shares_plot,
+    takes_work_as_needed,
 )
 from lynxbench.report.svg.trace_plots import draw_gap, draw_roofline, draw_steps
 
@@ -221,7 +222,8 @@ def _swaps(view: TraceView) -> doc.Section | None:
         return None
     fix = view.attribution
     rows = [(said(name), words.factor_text(gain)) for name, gain in view.swaps]
-    rows.append((said(f"the fix: {fix.next_step}"), words.factor_text(fix.gain_if_removed)))
+    change = f"the fix: {fix.next_step}" if not takes_work_as_needed(fix) else "the same work, better done"
+    rows.append((said(change), words.factor_text(fix.gain_if_removed)))
     sentence = view.swap_sentence.removeprefix("estimate: ")
     note = f"Estimates by replaying the step under scaled ceilings, never measurements: {sentence}"
     return doc.Section(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
@@ -125,6 +127,29 @@ def test_the_terminal_gives_the_verdict_first_and_keeps_the_width() -> None:
         assert "Next step compile the step; expected 1.5–3.3× if the bottleneck were removed" in plain
         assert "\x1b" not in text
         assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("bound", "category", "high", "words"),
+    [
+        (Bound.HARDWARE, Category.COMPUTE, 1.12, "left to gain with the same work 1.00–1.12×, with less work unknown"),
+        (Bound.UNDETERMINED, Category.COMPUTE, 1.31, "left to gain with the same work 1.00–1.31×, with less work"),
+        (Bound.UNDETERMINED, Category.LAUNCH, 1.31, "expected 1.00–1.31× if the bottleneck were removed"),
+    ],
+)
+def test_a_gain_without_a_named_fix_is_no_bound_on_other_code(
+    bound: Bound, category: Category, high: float, words: str
+) -> None:
+    said = attribution(Layer.ACCELERATOR).model_copy(
+        update={"bound": bound, "bottleneck": category, "gain_if_removed": Interval(1.0, 1.0, high)}
+    )
+    text = " ".join(render_terminal(compose_trace(view(attribution=said)), width=120).split())
+    assert words in text
+    fixed = "the fix: compile the step" in text
+    assert fixed is (category is Category.LAUNCH)
+    unknown = said.model_copy(update={"gain_if_removed": Interval(1.0, 1.0, 1.0)})
+    silent = " ".join(render_terminal(compose_trace(view(attribution=unknown)), width=120).split())
+    assert ("1.00" in silent.partition("Next step")[2][:120]) is (bound is Bound.HARDWARE)
 
 
 def test_pictures_stay_inside_their_frame() -> None:
