@@ -6,6 +6,7 @@ from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from lynxbench.compare.rules import FEWEST_RESTARTS
 from lynxbench.contract.loader import CONTRACT, bundled_names, parse_contract, read_contract
 from lynxbench.errors import BadFile, BadInput, CannotRun, HalfCannotRun
 from lynxbench.experiment.cells import changed
@@ -119,12 +120,16 @@ def _check(
         return comparison
 
     def compared(times: int = 1) -> tuple[Comparison, int]:
-        """A sitting that decides, and with how many times the restarts; or the largest that is allowed."""
+        """A sitting that decides, and with how many times the restarts; or the largest that is allowed.
+
+        Who asked for fewer restarts than any verdict needs, asked for none.
+        """
         restarts = found.contract.protocol.restarts
+        most = most_times if restarts >= FEWEST_RESTARTS else 1
         while True:
             asked = found.contract if times == 1 else changed(found.contract, {}, restarts=times * restarts)
             comparison = sat(asked)
-            if not is_undecided(comparison) or 2 * times > most_times:
+            if not is_undecided(comparison) or 2 * times > most:
                 return comparison, times
             times *= 2
             undecided.append(comparison_line(comparison))

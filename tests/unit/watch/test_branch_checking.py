@@ -172,6 +172,16 @@ def test_what_stays_inconclusive_is_measured_with_more_pairs_as_far_as_it_may_be
     assert BranchCheck.model_validate_json(check.model_dump_json()) == check
 
 
+def test_a_contract_of_fewer_restarts_than_a_verdict_needs_is_not_made_longer(
+    tmp_path: Path, measuring: PlantedMeasuring
+) -> None:
+    few = CONTRACT.replace("restarts: 5", "restarts: 3")
+    assert few != CONTRACT
+    (one,) = _check(_project(tmp_path, {SPEED: "97", "score.yaml": few}), measuring).checks
+    assert one.verdict is CheckVerdict.DOUBT
+    assert [number for *_, number in measuring.asked] == [3]
+
+
 def test_the_confirmation_begins_with_as_many_pairs_as_convicted(tmp_path: Path, measuring: PlantedMeasuring) -> None:
     measuring.sittings = {0: "97 noise=0.02", 1: "90", 2: "90"}
     (one,) = _check(_project(tmp_path, {SPEED: "90"}), measuring).checks
