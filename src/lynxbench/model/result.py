@@ -21,7 +21,7 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 6
+RULES = 7
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
@@ -29,7 +29,8 @@ and its fill-up is left out; outliers that grow are a doubt; copies and formats 
 software's, however near their ceilings they run; energy is that of the run's own devices. 4: a gain is what a fix
 leaves of a step, and its range is a prediction interval; launches that block are a doubt. 5: what lays operands out
 anew is the software's; kernels of unknown work forbid the word hardware-bound where they could hide a gain of 1.3. 6:
-hardware-bound is said of whole steps; an operator's work is held against all pieces of its kernel."""
+hardware-bound is said of whole steps; an operator's work is held against all pieces of its kernel. 7: accuracy is
+undetermined where the reference's answers ignore the prompt or prefer no token."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""
@@ -92,7 +93,7 @@ class Accuracy(Document):
     """What was fed in, with its hash."""
     loss: float | None = None
     """The loss in the policy's metric."""
-    verdict: Literal["reference", "go", "no-go", "not measured", "no policy"]
+    verdict: Literal["reference", "go", "no-go", "undetermined", "not measured", "no policy"]
     notes: Annotated[tuple[str, ...], Field(exclude_if=lambda notes: not notes)] = ()
     """What a server could not give, and whether a difference stands out of its own noise."""
     against: Annotated[Sha256 | None, Field(exclude_if=lambda against: against is None)] = None
