@@ -118,3 +118,43 @@ void bucket_take(size_t requests, double refill, double depth, double *state, co
         state[1] = arrivals[n];
     }
 }
+
+/* Continuous batching: in every step each running request gives one token, and prompts that wait are read whole, up to
+ * `budget` of their tokens and `most` requests at once; their first token comes with the step. A step takes `fixed`,
+ * `each` a running request and `prompt` a token read. It goes on until the next step would begin after the last arrival.
+ * `ids` and `left` are the running requests; `state` holds the clock, how many run and the next that waits. */
+void stepped_take(size_t arrived, size_t most, double budget, double fixed, double each, double prompt, double *state,
+                  const double *arrivals, const double *prompts, const double *lengths, double *firsts, double *ends,
+                  long *ids, double *left) {
+    double now = state[0];
+    size_t running = (size_t)state[1], next = (size_t)state[2];
+    for (;;) {
+        if (running == 0) {
+            if (next >= arrived) break;
+            if (arrivals[next] > now) now = arrivals[next];
+        }
+        if (now > arrivals[arrived - 1]) break;
+        double read = 0.0;
+        size_t old = running;
+        while (next < arrived && arrivals[next] <= now && running < most && (read == 0.0 || read + prompts[next] <= budget)) {
+            read += prompts[next];
+            ids[running] = (long)next;
+            left[running++] = lengths[next++];
+        }
+        now += fixed + each * (double)running + prompt * read;
+        for (size_t n = old; n < running; n++) firsts[ids[n]] = now;
+        size_t kept = 0;
+        for (size_t n = 0; n < running; n++) {
+            if (left[n] <= 1.0) {
+                ends[ids[n]] = now;
+                continue;
+            }
+            ids[kept] = ids[n];
+            left[kept++] = left[n] - 1.0;
+        }
+        running = kept;
+    }
+    state[0] = now;
+    state[1] = (double)running;
+    state[2] = (double)next;
+}

@@ -211,6 +211,23 @@ def figures(document: dict[str, Any]) -> dict[str, float | None]:
     return {"throughput": (one.get("throughput") or {}).get("estimate"), "median_ttft_ms": first.get(50)}
 
 
+def searched_for(document: dict[str, Any]) -> str:
+    """What a search came to: the claim or what is shown, the upper end, the ceiling, and what it says of itself."""
+    found = ((document.get("per_precision") or [{}])[0].get("load") or {}).get("saturation")
+    if not found:
+        return "no record"
+    keys = (
+        "passed_per_s",
+        "confirmed",
+        "at_least_per_s",
+        "failed_per_s",
+        "undecided_per_s",
+        "ceiling_per_s",
+        "probe_s",
+    )
+    return json.dumps({key: found.get(key) for key in (*keys, "note")})
+
+
 def held_to(own: dict[str, Any], beside: dict[str, Any]) -> str:
     """How far apart the two clients are, and whether the bars hold."""
     if not own.get("throughput") or not beside.get("output_throughput"):
@@ -285,7 +302,7 @@ def main() -> int:
 
         def searched(turn: str) -> None:
             found = measured(f"vllm-saturation-{turn}", SATURATION, 200, port=ports["bf16"])
-            node.say(f"saturation: {json.dumps((found.get('per_precision') or [{}])[0].get('saturation'))[:600]}")
+            node.say(f"saturation: {searched_for(found)}")
 
         if "saturation" in wanted:
             searched("first")

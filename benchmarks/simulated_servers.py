@@ -21,11 +21,13 @@ from simulated_queues import Draw, fcfs_kernel, kernels
 
 Pace = Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
 """Seconds and speed of so many stretches from the one of this number on."""
-FIRST_TOKEN, WHOLE = "first token", "latency"
+FIRST_TOKEN, PER_TOKEN, WHOLE = "first token", "time per token", "latency"
 STILL = 1e-9
 """The speed of a server that stalls: not zero, so that work time can be mapped back."""
 AHEAD = 4096
 """Arrivals simulated at a time beyond those asked for: in a shared server later requests slow down earlier ones."""
+STEP_AHEAD = 256
+"""The same for continuous batching, whose answers take about a second."""
 LONGEST_WAIT = 20.0
 """Limits after which a request that is still open counts as lost."""
 
@@ -89,6 +91,21 @@ class Machine(Protocol):
         """Start and end of the requests from first to last, infinite where one is refused or open beyond patience."""
 
 
+@dataclass(frozen=True)
+class Steps:
+    """What a step of continuous batching takes: in all, for each that runs, for each token of a prompt that is read."""
+
+    fixed_s: float
+    each_s: float
+    prompt_s: float
+    most: int = 256
+    budget: int = 8192
+
+    def rate_per_s(self, in_flight: int, prompt: float, length: float) -> float:
+        """Requests a second in a closed loop whose answers all end at other steps."""
+        return in_flight / (length * (self.fixed_s + self.each_s * in_flight) + in_flight * self.prompt_s * prompt)
+
+
 class Slots:
     """So many slots, first come, first served."""
 
@@ -136,6 +153,35 @@ class Sharing:
             if not open_.any() or arrivals.last_s - arrivals.moments[last - 1] > patience:
                 return self._starts[first:last].copy(), self._ends[first:last].copy()
             want += AHEAD
+
+
+class Stepping:
+    """Continuous batching: a token a step for all that run, prompts read in between; `starts` are first tokens."""
+
+    def __init__(self, steps: Steps, prompts: Draw, lengths: Draw, rng: np.random.Generator) -> None:
+        self._steps, self._prompts, self._lengths, self._rng = steps, prompts, lengths, rng
+        self._state = np.zeros(3)
+        self._ids, self._left = np.zeros(steps.most + 1, dtype=np.int64), np.zeros(steps.most + 1)
+        self._columns = np.empty((4, 0))
+        """Prompt tokens, tokens of the answer, first tokens and ends, a row each."""
+
+    def serve(self, arrivals: Arrivals, first: int, last: int, patience: float) -> tuple[np.ndarray, np.ndarray]:
+        """Go on with later arrivals until these have ended, or have waited long enough."""
+        want, steps = max(last, self._columns.shape[1]), self._steps
+        while True:
+            arrivals.extend(want)
+            grown = want - self._columns.shape[1]
+            drawn = [self._prompts(self._rng, grown), np.ceil(self._lengths(self._rng, grown))]
+            self._columns = np.hstack((self._columns, [*drawn, *np.full((2, grown), math.inf)]))
+            _stepped_take()(
+                want, steps.most, steps.budget, steps.fixed_s, steps.each_s, steps.prompt_s, self._state,
+                arrivals.work, *self._columns, self._ids, self._left,
+            )  # fmt: skip
+            if not np.isinf(self._columns[3, first:last]).any() or (
+                arrivals.last_s - arrivals.moments[last - 1] > patience
+            ):
+                return self._columns[2, first:last].copy(), self._columns[3, first:last].copy()
+            want += STEP_AHEAD
 
 
 class Batcher:
@@ -214,6 +260,10 @@ class Shape:
     tolerance: float = 0.05
     first_s: float = 0.0
     """From the start of a request to its first token."""
+    tokens: float = 0.0
+    """Of an answer, where time per token is bounded: all are of one length."""
+    between_s: float = 0.0
+    """What a probe takes beside its load: clients that start and stop."""
     settle_s: float = 0.0
     """The start of the server's life that its long-run capacity leaves out."""
     every_s: float = 0.0
@@ -261,14 +311,16 @@ class SimulatedProbe:
             if bound.name == FIRST_TOKEN:
                 first_token = clock.moment(starts) - moments + self._world.shape.first_s
                 columns.append(np.where(np.isfinite(spent), first_token, math.inf))
+            elif bound.name == PER_TOKEN:
+                columns.append((clock.moment(ends) - clock.moment(starts)) / (self._world.shape.tokens - 1))
             else:
                 columns.append(spent)
         return np.stack(columns, axis=1)
 
     def end(self) -> float:
-        """Seconds from the first arrival to the last answer."""
-        self._world.now_s = self._ended_s
-        return self._ended_s - self._began_s
+        """Seconds from the first arrival to the last answer, and what lies between two probes."""
+        self._world.now_s = self._ended_s + self._world.shape.between_s
+        return self._world.now_s - self._began_s
 
 
 def closed_rate(speeds: Sequence[float], draw: Draw, inflight: int, seconds: float, seed: int) -> np.ndarray:
@@ -313,6 +365,14 @@ def _shared_take() -> Callable[..., None]:
 def _shared_closed() -> Callable[..., None]:
     take = kernels().shared_closed
     take.argtypes = [_SIZE, _SIZE, _SIZE, _ROW, _ROW, _ROW, _ROW, _ROW, _IDS]
+    take.restype = None
+    return take
+
+
+@cache
+def _stepped_take() -> Callable[..., None]:
+    take = kernels().stepped_take
+    take.argtypes = [_SIZE, _SIZE, *[_DOUBLE] * 4, *[_ROW] * 6, _IDS, _ROW]
     take.restype = None
     return take
 

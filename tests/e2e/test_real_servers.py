@@ -25,7 +25,10 @@ from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
 from lynxbench.load.send_schedule import constant
+from lynxbench.measure.served_answers import judge_answers
+from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.executor import Executor
+from lynxbench.model.precision import Precision
 from lynxbench.model.serving import KserveEngine, TensorInput
 from lynxbench.model.verdicts import ValidityVerdict
 from lynxbench.run.served_accuracy import collect_answers
@@ -450,3 +453,14 @@ def test_llamacpp_is_asked_labelled_and_greedy_prompts(llamacpp, tmp_path):
     assert not check.doubts
     assert "general.file_type Q4_1" in check.how
     assert "bits a parameter" in check.how
+
+
+def test_answers_of_trained_weights_can_tell(llamacpp):
+    """SmolLM2 held against itself is a go: its answers depend on the prompt, and it prefers tokens."""
+    asks = "accuracy: {greedy: {prompts: 12, tokens: 8}}\n"
+    arrival = "{process: closed, concurrency: 1}"
+    contract = parse_contract(LLAMA.format(url=llamacpp.url, tokens=2, arrival=arrival) + asks, "llama.yaml")
+    twice = [collect_answers(contract, Executor(schema_version=1, layers={}))[0] for _ in range(2)]
+    policy = AccuracyPolicy(metric=AccuracyMetric.TOP1, largest_loss="5 %")
+    accuracy = judge_answers(twice[1], twice[0], policy, Precision.BF16, Precision.BF16, "a" * 64)
+    assert accuracy.verdict == "go", accuracy.notes

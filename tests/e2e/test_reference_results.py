@@ -34,8 +34,8 @@ RESULTS = (
     "2e6f7480",
     "6af29447",
 )
-DOUBTFUL = ("9be0a15f",)
-"""Eager decode: the host paces it, and it is told as what it is."""
+DOUBTFUL = ("9be0a15f", "5ee5e3ce", "3b01347e")
+"""Eager decode: the host paces it. A vLLM with 1 and 8 in flight: too short. They are told as what they are."""
 CONFIRMING = ("7059c9e0", "992d5a4f", "f64ed1d8", "c436c846")
 """Of each tuning one confirming pair, baseline and tuned, in that order."""
 TOLD = (*RESULTS, *DOUBTFUL, *CONFIRMING)

@@ -158,6 +158,8 @@ def _verdict(figures: PrecisionResult, result: Result, spread: Interval | None) 
         return "not measured", "the contract has no accuracy policy"
     if verdict == "not measured":
         return "not measured", "the accuracy in the policy's metric is missing"
+    if verdict == "undetermined":
+        return "undetermined", figures.accuracy.notes[-1]
     missed = [slo for slo in figures.slo if slo.verdict == "missed"]
     if missed:
         enough = "accurate enough, and " if verdict == "go" else ""

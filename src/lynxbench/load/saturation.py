@@ -170,7 +170,8 @@ class _Search:
     def _scout(self) -> None:
         for _ in range(MOST_SCOUTS):
             estimate = self.seen.estimate()
-            if not self._may_go_on() or (self._is_timed and self._spent_s >= SCOUTS_SHARE * self.rule.max_seconds):
+            spent_s = self._spent_s + self.seen.beside_s()
+            if not self._may_go_on() or (self._is_timed and spent_s >= SCOUTS_SHARE * self.rule.max_seconds):
                 return
             if self.seen.probes and estimate.spread <= SCOUTED * self.rule.tolerance:
                 return
@@ -212,7 +213,10 @@ class _Search:
         return None if upper is None else (upper, Purpose.UPPER)
 
     def _claim_rate(self) -> float | None:
-        """The highest rate under the estimate and under what was lost that would pass with the requests at hand."""
+        """The highest rate under the estimate and under what was lost that would pass with the requests at hand.
+
+        Where none was late yet a far lower one is worth little: then the rate counts, times the part that is at hand.
+        """
         estimate, tolerance = self.seen.estimate(), self.rule.tolerance
         under = (AIM if any(not probe.scout for probe in self.seen.probes) else FIRST_AIM) * tolerance
         rate = min(estimate.rate_per_s * (1 - under), self.seen.ceiling_per_s)
@@ -220,15 +224,17 @@ class _Search:
         blocked = [*self.seen.lost, *(rate for rate in self.seen.fails(0.0) if self.seen.at(rate))]
         rate = min([rate, *(other * (1 - min(step, 0.5)) for other in blocked)])
         lowest = LOWEST * self.seen.ceiling_per_s
-        cheapest, least = None, math.inf
+        choice, best, any_late = None, 0.0, self.seen.any_late()
         while rate >= lowest:
-            part = MARGIN * self.seen.cost_to_pass(rate) / max(self._affordable(rate, Purpose.CLAIM), 1.0)
+            at_hand = self._affordable(rate, Purpose.CLAIM) - self.seen.beside_s() * rate
+            part = MARGIN * self.seen.cost_to_pass(rate) / max(at_hand, 1.0)
+            worth = (1.0 if any_late else rate) / max(part, 1.0)
+            if worth > best:
+                choice, best = rate, worth
             if part <= 1:
-                return rate
-            if part < least:
-                cheapest, least = rate, part
+                break
             rate *= 1 - GRID * tolerance
-        return cheapest
+        return choice
 
     def _upper_rate(self, claim_per_s: float, fails: Sequence[float], step: float) -> float | None:
         """The lowest rate over a claim that would tell: fail, or pass and become the claim."""
@@ -384,6 +390,9 @@ class _Search:
         """How much more time a confirmed claim would take, where time is what was missing."""
         if rate_per_s is None or not self._is_timed:
             return ""
-        needed = 2 * self.seen.cost_to_pass(rate_per_s)
-        whole_s = self._spent_s + max(needed - self.seen.asked(rate_per_s), 0.0) / rate_per_s
+        cost = self.seen.cost_to_pass(rate_per_s)
+        whole_s = self._spent_s + max(2 * cost - self.seen.asked(rate_per_s), 0.0) / rate_per_s
+        one_s = cost / rate_per_s + self.seen.beside_s()  # one window must be that long, and gets its share alone
+        # what was not enough is not said to be
+        whole_s = max(whole_s, one_s / PROBE_SHARE / (1 - SCOUTS_SHARE), LOOK_GROWTH * self.rule.max_seconds)
         return f"; a budget of about {whole_s:.2g} s would decide it" if math.isfinite(whole_s) else ""

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from lynxbench.load.saturation_curve import CapacityEstimate, estimate_capacity
 from lynxbench.load.saturation_judge import (
+    BUSIEST,
     FEWEST_TIMES,
     NONE_LATE,
     START_UP,
+    STILL_GROWING,
     Confidence,
     LatencyBound,
     ProbeOutcome,
@@ -33,7 +35,7 @@ over longer than one probe: their number is lowered by as much."""
 MOST_EFFECTIVE = 2.0**24
 """A verdict that takes more independent requests is out of reach."""
 TAIL_MARGIN = 2.5
-"""A limit that a short probe saw far away is expected to need so many times the requests: a long one meets slower."""
+"""Beyond a limit that a short probe saw far away, so many times the share is expected: a long one meets slower."""
 TELLING, TELLING_SIGMAS = 0.1, 1.645
 """A claim rests at least on the requests that, were they independent, tell the allowed share of late ones from one
 lower by this part (one-sided 95 %): one that passes early, because few were late, must not end the search."""
@@ -69,6 +71,15 @@ class SeenRates:
     def watched_s(self, rate_per_s: float) -> float:
         """Seconds of those probes."""
         return sum(probe.seconds for probe in self.at(rate_per_s))
+
+    def beside_s(self) -> float:
+        """Seconds that a probe takes beside its arrivals: clients start, and what is open is answered."""
+        beside = sorted(probe.seconds - probe.requests / probe.rate_per_s for probe in self.probes)
+        return max(beside[len(beside) // 2], 0.0) if beside else 0.0
+
+    def any_late(self) -> bool:
+        """Whether any request of any probe was late."""
+        return any(share.late > 0 for probe in self.probes for share in probe.shares)
 
     def missed_s(self, above_per_s: float, rate_per_s: float) -> float:
         """Seconds of probes that missed a bound at a rate, or between a claim and it: more are late at the higher."""
@@ -146,10 +157,11 @@ class SeenRates:
             late = estimate.late_share(rate_per_s, bound.violations) if place == estimate.place else 0.0
             tails = [probe.shares[place].tail for probe in self.probes if probe.rate_per_s >= rate_per_s]
             if (tail := min(tails, default=1.0)) < 1:
-                effective = TAIL_MARGIN * fewest_effective(bound, self.sure, tail)
+                effective = fewest_effective(bound, self.sure, min(TAIL_MARGIN * tail, 1.0))
             else:
                 effective = effective_to_pass(late, bound, NONE_LATE)
-            costs.append(effective * self._expected_memory(rate_per_s, late, place))
+            to_see = FEWEST_TIMES * self._expected_correlation(rate_per_s, place)
+            costs.append(max(effective * self._expected_memory(rate_per_s, late, place), to_see))
         return max(costs) / (1 - START_UP)
 
     def cost_to_fail(self, rate_per_s: float) -> float:
@@ -161,14 +173,24 @@ class SeenRates:
         return effective * self._expected_memory(rate_per_s, late, estimate.place) / (1 - START_UP)
 
     def _expected_memory(self, rate_per_s: float, late: float, place: int) -> float:
-        """What the longest probe showed, carried to another rate as a queue's memory goes."""
-        floor = memory_floor(rate_per_s / self.ceiling_per_s)
+        """The expected correlation as a pass is judged by it."""
+        shown = self._expected_correlation(rate_per_s, place) * memory_at_bound(late, self.bounds[place].violations)
+        return max(memory_floor(rate_per_s / self.ceiling_per_s), shown)
+
+    def _expected_correlation(self, rate_per_s: float, place: int) -> float:
+        """What the longest probe showed, carried to another rate as a queue's memory goes.
+
+        Where the limit is far away there is no queue to speak of: what hangs together are the requests that run at
+        once, and their number goes with ρ / (1 - ρ) in a batch that all share (Kleinrock, Queueing Systems II, 4.4).
+        """
         if not self.probes:
-            return floor
+            return 1.0
         longest = max(self.probes, key=lambda probe: probe.requests)
-        shown = longest.shares[place].correlation_requests
-        shown = max(1.0, shown * floor / memory_floor(longest.rate_per_s / self.ceiling_per_s))
-        return max(floor, shown * memory_at_bound(late, self.bounds[place].violations))
+        here, there = (min(rate / self.ceiling_per_s, BUSIEST) for rate in (rate_per_s, longest.rate_per_s))
+        carried = memory_floor(here) / memory_floor(there)
+        if longest.shares[place].tail < 1:
+            carried = here / (1 - here) / (there / (1 - there))
+        return max(1.0, longest.shares[place].correlation_requests * carried)
 
 
 def is_met(shares: Sequence[Share]) -> bool:
@@ -221,11 +243,19 @@ def _together(own: Sequence[Share], pool: Sequence[Share]) -> Share:
         interval=Interval(late, late, late),
         effective=max(1.0, counted / memory),
         counted=counted,
-        settled=any(share.settled for share in own),
+        settled=any(share.settled for share in own) or _agree(own),
         seen=counted >= FEWEST_TIMES * max(share.correlation_requests for share in own),
         tail=max(share.tail for share in pool),
         grows=False,
     )
+
+
+def _agree(own: Sequence[Share]) -> bool:
+    """Whether two windows saw a correlation time whole that each alone did not: half as long each as one would have to
+    be, and the later did not find it longer by half."""
+    longest = max(share.correlation_requests for share in own)
+    windows = [share for share in own if share.counted >= FEWEST_TIMES / 2 * longest]
+    return len(windows) > 1 and windows[-1].correlation_requests <= STILL_GROWING * windows[0].correlation_requests
 
 
 def _memory(shares: Sequence[Share]) -> float:

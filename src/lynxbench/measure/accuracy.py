@@ -11,16 +11,17 @@ import numpy.typing as npt
 
 from lynxbench.errors import BadResult
 from lynxbench.measure.task_scores import Marks01, task_change, task_metrics
+from lynxbench.measure.telling import TELLING, is_blind_choice, is_level_text, why_blind, why_level
 from lynxbench.measure.token_scores import ROWS_AT_ONCE, SKETCHED, alike, firsts_of, losses_of
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Accuracy
+from lynxbench.model.result import RULES, Accuracy
 from lynxbench.model.samples import Float64, Outputs
 from lynxbench.stats.shares import Z_95, share_interval
 
 Array = npt.NDArray[np.generic]
 Metrics = dict[str, float]
-Verdict = Literal["reference", "go", "no-go", "not measured", "no policy"]
+Verdict = Literal["reference", "go", "no-go", "undetermined", "not measured", "no policy"]
 
 ANSWERS: dict[str, str] = {
     "logits": "logits",
@@ -50,6 +51,7 @@ def compare_outputs(
     *,
     reference_precision: Precision,
     is_reference: bool = False,
+    rules: int = RULES,
 ) -> Accuracy:
     """What the candidate's answers lose against the reference's, and whether the policy allows it.
 
@@ -64,6 +66,7 @@ def compare_outputs(
     broken = _non_finite(candidate)
     metrics: Metrics = {}
     loss: float | None = None
+    untold = ""
     verdict: Verdict
     if broken > 0:
         metrics["non-finite"] = broken
@@ -82,6 +85,9 @@ def compare_outputs(
             metrics = _fidelity(reference, candidate) | _absolute(candidate) | _changes(reference, candidate)
             loss = None if policy is None else loss_in(policy.metric, metrics)
             verdict = judge_loss(loss, policy)
+            untold, about = _untold(reference) if rules >= TELLING else ("", ())
+            if verdict in ("go", "no-go") and policy is not None and policy.metric in about:
+                verdict = "undetermined"
     return Accuracy(
         reference=reference_precision,
         is_reference=is_reference,
@@ -90,6 +96,7 @@ def compare_outputs(
         inputs=candidate.inputs,
         loss=loss if loss is not None and math.isfinite(loss) else None,
         verdict=verdict,
+        notes=(untold,) if untold else (),
     )
 
 
@@ -166,6 +173,21 @@ def _fidelity(reference: Outputs, candidate: Outputs) -> Metrics:
     elif reference.kind == "classes":
         metrics["top1"] = top1_agreement(left, right)
     return metrics
+
+
+def _untold(reference: Outputs) -> tuple[str, tuple[AccuracyMetric, ...]]:
+    """Why the reference's scores cannot tell a difference, and in which metrics; empty where they can."""
+    if reference.kind in TOKENS:
+        if is_level_text(losses_of(reference)):
+            return why_level(), (AccuracyMetric.TOP1, AccuracyMetric.PERPLEXITY)
+        firsts = firsts_of(reference)
+        if is_blind_choice(firsts):
+            return why_blind(len(np.unique(firsts)), len(firsts), "positions of the text"), (AccuracyMetric.TOP1,)
+    elif reference.kind == "classes":
+        firsts = np.argmax(reference.arrays["scores"], axis=1)
+        if len(firsts) > 1 and len(np.unique(firsts)) == 1:
+            return why_blind(1, len(firsts), "inputs"), (AccuracyMetric.TOP1,)
+    return "", ()
 
 
 def _absolute(outputs: Outputs) -> Metrics:

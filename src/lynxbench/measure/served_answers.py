@@ -15,19 +15,25 @@ import numpy.typing as npt
 from lynxbench.errors import BadResult
 from lynxbench.measure.accuracy import Metrics, judge_loss, loss_in
 from lynxbench.measure.task_scores import Marks01, task_change, task_metrics
+from lynxbench.measure.telling import (
+    LEVEL_NATS,
+    TELLING,
+    Hashes,
+    is_blind,
+    is_level,
+    is_level_text,
+    why_blind,
+    why_level,
+)
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Accuracy
+from lynxbench.model.result import RULES, Accuracy
 from lynxbench.model.samples import Float64, Int64, Outputs
 from lynxbench.stats.intervals import mean_interval
 from lynxbench.stats.shares import paired_share_change, share_interval
 
 SERVED_ANSWERS: Final = "served answers"
-LEVEL_NATS: Final = 0.125
-"""Top two tokens this close are level: one step of a bf16 number between 16 and 32, where large models' logits lie."""
-
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,7 @@ def judge_answers(
     precision: Precision,
     reference_precision: Precision,
     against: str | None = None,
+    rules: int = RULES,
 ) -> Accuracy:
     """What a server's answers are worth: by themselves, or against a reference's to the same prompts."""
     trained = not candidate.notes.random_weights
@@ -157,6 +164,11 @@ def judge_answers(
     if verdict == "no-go" and loss is not None and floor is not None and 1 - floor >= loss:
         verdict = "not measured"
         notes.append(f"a server's own noise ({1 - floor:.2%} of tokens) is no smaller than the loss: ask more prompts")
+    if reference is not None and rules >= TELLING:
+        untold, about = _untold(candidate, reference)
+        notes += [untold] if untold else []
+        if verdict in ("go", "no-go") and policy is not None and policy.metric in about:
+            verdict = "undetermined"  # of no-go too: tokens that are level change places for nothing
     return Accuracy(
         reference=reference_precision if reference is not None else precision,
         is_reference=reference is None,
@@ -222,8 +234,30 @@ def _against(candidate: ServedAnswers, reference: ServedAnswers, trained: bool) 
     return metrics, floors, notes
 
 
+def _untold(candidate: ServedAnswers, reference: ServedAnswers) -> tuple[str, tuple[AccuracyMetric, ...]]:
+    """Why the reference's answers cannot tell a difference, and in which metrics; empty where they can."""
+    rows = _both(candidate, reference)
+    margins = reference.margins[rows] if candidate.notes.greedy == reference.notes.greedy else np.zeros(0)
+    if is_level(margins) or is_level_text(reference.text_logprobs[:1]):
+        return why_level(), (AccuracyMetric.TOP1, AccuracyMetric.PERPLEXITY)
+    if not margins.size:
+        return "", ()
+    asked = reference.prefixes[0, rows]
+    return (
+        (why_blind(len(np.unique(asked, axis=0)), len(asked)), (AccuracyMetric.TOP1,)) if is_blind(asked) else ("", ())
+    )
+
+
+def _both(candidate: ServedAnswers, reference: ServedAnswers) -> npt.NDArray[np.bool_]:
+    """Prompts that both answered, each time."""
+    if not candidate.prefixes.size or candidate.prefixes.shape != reference.prefixes.shape:
+        return np.zeros(reference.prefixes.shape[1], dtype=bool)
+    came = np.stack((candidate.prefixes[:, :, 0], reference.prefixes[:, :, 0])) != 0
+    return np.asarray(came.all(axis=(0, 1)))
+
+
 def _greedy(candidate: ServedAnswers, reference: ServedAnswers) -> tuple[Metrics, Metrics, list[str]]:
-    rows = (np.stack((candidate.prefixes[:, :, 0], reference.prefixes[:, :, 0])) != 0).all(axis=(0, 1))
+    rows = _both(candidate, reference)
     own = [twice for side in (reference, candidate) if (twice := _twice(side, rows)) is not None]
     if len(own) < 2:
         return {}, {}, ["no prompt of the greedy set was answered by both: no agreement is stated"]

@@ -31,7 +31,8 @@ leaves of a step, and its range is a prediction interval; launches that block ar
 anew is the software's; kernels of unknown work forbid the word hardware-bound where they could hide a gain of 1.3. 6:
 hardware-bound is said of whole steps; an operator's work is held against all pieces of its kernel. 7: results of which
 little is read are the software's; hardware-bound says that it takes the work as needed; where launches and waits are
-level, the gain's range covers the removal of either and of both."""
+level, the gain's range covers the removal of either and of both; accuracy is undetermined where the reference's answers
+ignore the prompt or prefer no token."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""
@@ -94,7 +95,7 @@ class Accuracy(Document):
     """What was fed in, with its hash."""
     loss: float | None = None
     """The loss in the policy's metric."""
-    verdict: Literal["reference", "go", "no-go", "not measured", "no policy"]
+    verdict: Literal["reference", "go", "no-go", "undetermined", "not measured", "no policy"]
     notes: Annotated[tuple[str, ...], Field(exclude_if=lambda notes: not notes)] = ()
     """What a server could not give, and whether a difference stands out of its own noise."""
     against: Annotated[Sha256 | None, Field(exclude_if=lambda against: against is None)] = None

@@ -249,7 +249,8 @@ def accuracy_text(accuracy: Accuracy | None, metric: str) -> str:
         return f"{shown_value}{NBSP}(reference)" if value is not None else "reference"
     change = accuracy.metrics.get(f"{metric}-change")
     text = shown_value if change is None else f"{shown_value}{NBSP}({words.percent(change, signed=True)})"
-    verdict = {"go": " go", "no-go": " NO-GO", "no policy": " (no policy)"}.get(accuracy.verdict, "")
+    said = {"go": " go", "no-go": " NO-GO", "undetermined": " undetermined", "no policy": " (no policy)"}
+    verdict = said.get(accuracy.verdict, "")
     return text + verdict.replace(" ", NBSP)
 
 
@@ -272,4 +273,5 @@ def accuracy_tone(accuracy: Accuracy | None) -> Tone:
     """Red for a no-go, quiet otherwise."""
     if accuracy is None or accuracy.verdict == "not measured":
         return Tone.WARN
-    return {"no-go": Tone.BAD, "go": Tone.GOOD}.get(accuracy.verdict, Tone.PLAIN)
+    tones = {"no-go": Tone.BAD, "go": Tone.GOOD, "undetermined": Tone.WARN}
+    return tones.get(accuracy.verdict, Tone.PLAIN)

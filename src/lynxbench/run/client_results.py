@@ -91,7 +91,7 @@ def conclude_clients(
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
     findings += [Doubt(line, void=True) for line in changed_sources(facts)]
     findings += [Doubt(line) for line in judge_requests(contract, load)]
-    accuracy, unscored = conclude_answers(run)
+    accuracy, unscored = conclude_answers(run, rules)
     findings += unscored
     formats = check_precision(contract, run.registration.executor)
     findings += formats.doubts

@@ -80,7 +80,7 @@ def conclude_precision(
     result = PrecisionResult(
         precision=precision,
         governed_by=find_governor(telemetry, spans),
-        accuracy=_accuracy(contract, precision, done[0], reference),
+        accuracy=_accuracy(contract, precision, done[0], reference, rules),
         native=executed.native if executed else Native.UNKNOWN,
         executed=executed,
         memory_bytes=max((a.report.peak_memory_bytes or 0 for a in done), default=0) or None,
@@ -132,7 +132,7 @@ def reference_outputs(attempts: Sequence[Attempt]) -> tuple[Precision, Outputs] 
 
 
 def _accuracy(
-    contract: Contract, precision: Precision, attempt: Attempt, reference: tuple[Precision, Outputs] | None
+    contract: Contract, precision: Precision, attempt: Attempt, reference: tuple[Precision, Outputs] | None, rules: int
 ) -> Accuracy | None:
     file = attempt.folder / OUTPUTS_FILE
     if reference is None or not file.exists():
@@ -143,6 +143,7 @@ def _accuracy(
         contract.policy.accuracy,
         reference_precision=reference[0],
         is_reference=precision is reference[0],
+        rules=rules,
     )
 
 

@@ -36,7 +36,7 @@ from lynxbench.model.executor import Executor
 from lynxbench.model.fields import Sha256
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Accuracy, Result
+from lynxbench.model.result import RULES, Accuracy, Result
 from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.workload import ServedModel
 from lynxbench.run.run_outcome import Progress
@@ -286,8 +286,8 @@ def _nothing() -> ServedAnswers:
 # --- judging ---------------------------------------------------------------------------------------------------------
 
 
-def conclude_answers(run: RunFolder) -> tuple[Accuracy | None, list[Doubt]]:
-    """What a run's kept answers come to, and reasons to doubt it; needs nothing but its folder."""
+def conclude_answers(run: RunFolder, rules: int = RULES) -> tuple[Accuracy | None, list[Doubt]]:
+    """What a run's kept answers come to by an edition of the rules, and reasons to doubt it; needs only its folder."""
     file, contract = run.path / ANSWERS_FILE, run.registration.contract
     if contract.accuracy is None or not file.exists():
         return None, []
@@ -304,6 +304,7 @@ def conclude_answers(run: RunFolder) -> tuple[Accuracy | None, list[Doubt]]:
         precision,
         precision if note is None else note.precision,
         None if note is None else note.result_id,
+        rules,
     )
     return accuracy, _doubts(candidate)
 

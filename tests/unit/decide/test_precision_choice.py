@@ -43,6 +43,15 @@ def test_a_no_go_keeps_the_reference(decode: Result) -> None:
     assert decision.sentence.startswith("stay with the reference")
 
 
+def test_answers_that_could_not_tell_decide_nothing_and_say_why(decode: Result) -> None:
+    accuracy = decode.per_precision[1].accuracy
+    assert accuracy is not None
+    why = "the reference gives one answer to 64 prompts"
+    untold = accuracy.model_copy(update={"verdict": "undetermined", "notes": ("64 of 64 agree", why)})
+    line = decide_precisions([changed(decode, accuracy=untold)]).lines[1]
+    assert (line.verdict, line.why) == ("undetermined", why)
+
+
 @pytest.mark.parametrize("update", [{"accuracy": None}, {"skipped": Skip(reason="no kernel")}])
 def test_no_speed_without_accuracy(decode: Result, update: dict[str, object]) -> None:
     assert decide_precisions([changed(decode, **update)]).lines[1].verdict == "not measured"

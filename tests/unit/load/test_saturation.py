@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -144,6 +146,72 @@ def test_a_server_that_varies_is_not_overclaimed_and_the_pair_holds_its_capacity
     assert sum((each.passed_per_s or 0) <= truth <= (each.failed_per_s or math.inf) for each in found) >= 9
     assert sum(each.confirmed for each in found) >= 9
     assert np.median([(each.passed_per_s or 0) / truth for each in found]) > 0.85
+
+
+class Stepping:
+    """Continuous batching, 327 tokens in and 138 out: a token a step for all that run, prompts read in between.
+
+    Steps as vLLM takes them on an H200; a probe takes 4 s beside its load, for its clients.
+    """
+
+    TRUTH = 67.9  # by simulation: benchmarks/saturation_truth.json
+    BOUNDS = (LatencyBound(1.0, 0.01, "first token"), LatencyBound(0.05, 0.05, "time per token"))
+
+    def __init__(self, rate_per_s: float, rng: np.random.Generator) -> None:
+        self.rate_per_s, self.rng = rate_per_s, rng
+        self.now, self.last, self.steps, self.taken = 0.0, 0.0, 0, 0
+        self.waiting: deque[float] = deque()
+        self.running: deque[tuple[int, float, float]] = deque()
+        self.done: list[tuple[float, float]] = []
+
+    def take(self, requests: int) -> Float64:
+        first, self.taken = self.taken, self.taken + requests
+        while len(self.done) < self.taken:
+            self.step()
+        return np.array(self.done[first : self.taken])
+
+    def step(self) -> None:
+        while self.last <= self.now or not (self.waiting or self.running):
+            self.last += float(self.rng.exponential(1 / self.rate_per_s))
+            self.waiting.append(self.last)
+            self.now = max(self.now, self.waiting[0]) if not self.running else self.now
+        read: list[float] = []
+        while self.waiting and self.waiting[0] <= self.now and len(self.running) + len(read) < 256 and len(read) < 25:
+            read.append(self.waiting.popleft())
+        self.steps += 1
+        self.now += 4.9e-3 + 2.3e-5 * (len(self.running) + len(read)) + 8.5e-3 * len(read)
+        self.running.extend((self.steps + 137, arrived, self.now) for arrived in read)
+        while self.running and self.running[0][0] <= self.steps:  # all are of one length: they end in order
+            _, arrived, first = self.running.popleft()
+            self.done.append((first - arrived, (self.now - first) / 137))
+
+    def end(self) -> float:
+        return self.now + 4.0
+
+
+@pytest.mark.slow
+def test_continuous_batching_is_claimed_high_within_a_budget_and_never_too_high() -> None:
+    def found(seed: int) -> Saturation:
+        rng = np.random.default_rng((seed, 77))
+        rule = SearchRule(tolerance=0.15, max_seconds=300.0, min_seconds=1.0)
+        return find_saturation(lambda rate: Stepping(rate, rng), 69.8 * rng.normal(1, 0.02), Stepping.BOUNDS, rule)
+
+    searches = [found(seed) for seed in range(6)]
+    assert all(each.confirmed for each in searches)
+    claims = np.array([each.passed_per_s or 0.0 for each in searches]) / Stepping.TRUTH
+    assert claims.max() < 1
+    assert np.median(claims) > 0.6, "not a third of what none was late at"
+    assert all(each.seconds < 1.1 * 300 for each in searches)
+
+
+def test_a_budget_that_was_not_enough_is_not_said_to_be() -> None:
+    rng = np.random.default_rng(4)
+    rule = SearchRule(tolerance=0.15, max_seconds=20.0, min_seconds=0.2)
+    found = find_saturation(lambda rate: Stepping(rate, rng), 69.8, Stepping.BOUNDS, rule)
+    assert not found.confirmed
+    told = re.search(r"a budget of about (\S+) s would decide it", found.note)
+    assert told is not None
+    assert 28 <= float(told[1]) < 600
 
 
 def test_several_bounds_the_first_to_break_decides() -> None:

@@ -88,6 +88,41 @@ def test_a_rate_that_failed_once_and_not_again_does_not_fail() -> None:
     assert not rates.has_passed(50.0)
 
 
+def far(counted: int, memory: float, *, tail: float = 0.002, settled: bool = False) -> Share:
+    """None late, the limit far away, and a memory that the window was too short for."""
+    return replace(share(0.0, counted, memory), tail=tail, settled=settled, seen=settled)
+
+
+def test_a_limit_far_away_costs_as_many_correlation_times_as_are_looked_for() -> None:
+    rates = seen((40.0, far(200, memory=30.0)))
+    needed = rates.cost_to_pass(40.0) * 0.8 / 30.0
+    assert 20 <= needed <= 25, "20 to see the time whole, 10 effective requests at the memory of a failing rate"
+
+
+def test_requests_that_run_at_once_hang_together_for_about_as_long_at_a_lower_rate() -> None:
+    rates = seen((85.0, far(400, memory=30.0)))
+    high, low = (rates.cost_to_pass(rate) / rate for rate in (85.0, 42.5))
+    assert high / low == pytest.approx(0.575 / 0.15, rel=0.02), "a queue's memory would fall by the square of it"
+
+
+def test_two_windows_see_a_memory_whole_that_each_alone_is_too_short_for() -> None:
+    rates = seen((40.0, far(450, memory=40.0)), (40.0, far(450, memory=45.0)))
+    assert rates.pooled(40.0)[0].settled
+    growing = seen((40.0, far(450, memory=20.0)), (40.0, far(450, memory=45.0)))
+    assert not growing.pooled(40.0)[0].settled, "the second found it more than half as long again"
+    short = seen((40.0, far(800, memory=45.0)), (40.0, far(100, memory=45.0)))
+    assert not short.pooled(40.0)[0].settled, "a short window agrees with everything"
+
+
+def test_what_a_probe_takes_beside_its_arrivals_is_told_from_all_of_them() -> None:
+    rates = seen((40.0, share(0.0, 400)), (50.0, share(0.0, 500)), (60.0, share(0.0, 600)))
+    rates.probes[:] = [
+        replace(each, seconds=each.seconds + extra) for each, extra in zip(rates.probes, (3, 4, 9), strict=True)
+    ]
+    assert rates.beside_s() == pytest.approx(4.0)
+    assert seen().beside_s() == 0.0
+
+
 def test_a_lost_claim_makes_the_next_one_harder() -> None:
     rates = seen((50.0, share(0.006, 4000)))
     (before,) = rates.pooled(50.0)

@@ -240,3 +240,44 @@ def test_wilson_interval_by_the_book() -> None:
     assert (bounds.low, bounds.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
     assert share_interval(10, 10).high == 1
     assert share_interval(0, 10).low == 0
+
+
+# --- scores that cannot tell -----------------------------------------------------------------------------------------
+
+
+def with_first(share: float) -> Outputs:
+    """Scores that put token 0 first at that share of the positions, the others where chance has it."""
+    logits = LOGITS.copy()
+    logits[: round(share * len(logits)), 0] += 10
+    return outputs("logits", logits=logits, targets=TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(1.0, "undetermined"), (0.99, "undetermined"), (0.5, "go"), (0.0, "go")]
+)
+def test_top1_of_one_token_everywhere_is_no_go(share: float, verdict: str) -> None:
+    result = compare(with_first(share), with_first(share), policy("top1", 0.05))
+    assert (result.verdict, result.metrics["top1"]) == (verdict, 1.0)
+    assert bool(result.notes) is (verdict == "undetermined")
+    assert compare(with_first(share), with_first(share), policy("perplexity", 0.05)).verdict == "go"
+
+
+@pytest.mark.parametrize("metric", ["top1", "perplexity"])
+def test_scores_that_are_level_tell_nothing(metric: str) -> None:
+    level = outputs("logits", logits=1e-3 * LOGITS, targets=TARGETS)
+    result = compare(level, level, policy(metric, 0.05))
+    assert result.verdict == "undetermined"
+    assert "scores are level" in result.notes[0]
+    assert compare(level, level, policy("cosine", 0.05)).verdict == "go"
+    kept = compare_outputs(level, level, policy(metric, 0.05), reference_precision=Precision.FP32, rules=6)
+    assert (kept.verdict, kept.notes) == ("go", ())
+
+
+def test_one_class_for_every_input_tells_nothing() -> None:
+    scores = np.tile([0.1, 0.9, 0.2], (6, 1))
+    one = outputs("classes", scores=scores)
+    assert compare(one, one, policy("top1", 0.05)).verdict == "undetermined"
+    scores = scores.copy()
+    scores[0, 0] = 2.0
+    two = outputs("classes", scores=scores)
+    assert compare(two, two, policy("top1", 0.05)).verdict == "go"

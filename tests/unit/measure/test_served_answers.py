@@ -175,3 +175,68 @@ def test_kept_and_read_again_it_is_the_same() -> None:
     del broken.arrays["notes"]
     with pytest.raises(BadResult, match="cannot be read"):
         answers_of(broken)
+
+
+# --- answers that cannot tell ----------------------------------------------------------------------------------------
+
+KEEPS = AccuracyPolicy(metric=AccuracyMetric.TOP1, largest_loss="5 %")  # type: ignore[arg-type]
+
+
+def repeated(distinct: int, *, margin: float = 1.0, tokens: float = 1.0) -> ServedAnswers:
+    """Answers of which so many differ, the others being one and the same; `tokens` scales how the text's differ."""
+    usual = answers(margin=margin)
+    prefixes = usual.prefixes.copy()
+    prefixes[:, distinct:] = prefixes[:, :1]
+    return ServedAnswers(NOTES, prefixes, usual.logprobs, usual.margins, tokens * usual.text_logprobs, usual.marks)
+
+
+@pytest.mark.parametrize(("distinct", "verdict"), [(1, "undetermined"), (2, "undetermined"), (20, "go"), (40, "go")])
+def test_agreement_on_one_answer_to_every_prompt_is_no_go(distinct: int, verdict: str) -> None:
+    accuracy = judged(repeated(distinct), repeated(distinct), KEEPS)
+    assert accuracy.metrics["top1"] == 1.0
+    assert accuracy.verdict == verdict
+    told = [note for note in accuracy.notes if "tells nothing; measure with trained weights" in note]
+    assert bool(told) is (verdict == "undetermined")
+    assert all(("one answer" if distinct == 1 else "2 answers") in note for note in told)
+
+
+def test_half_of_an_answer_that_all_prompts_share_leaves_the_other_half_to_tell() -> None:
+    usual = answers()
+    prefixes = usual.prefixes.copy()
+    prefixes[:, :, : TOKENS // 2] = prefixes[:, :1, : TOKENS // 2]
+    shared = ServedAnswers(NOTES, prefixes, usual.logprobs, usual.margins, usual.text_logprobs, usual.marks)
+    assert judged(shared, shared, KEEPS).verdict == "go"
+
+
+@pytest.mark.parametrize("metric", [AccuracyMetric.TOP1, AccuracyMetric.PERPLEXITY])
+@pytest.mark.parametrize("flips", [{}, dict.fromkeys(range(30), 0)])
+def test_level_scores_tell_nothing_however_varied_the_answers(metric: AccuracyMetric, flips: dict[int, int]) -> None:
+    policy = AccuracyPolicy(metric=metric, largest_loss="5 %")  # type: ignore[arg-type]
+    accuracy = judged(answers(flips), answers(margin=1e-6), policy)
+    assert accuracy.verdict == "undetermined"
+    assert any("scores are level" in note for note in accuracy.notes)
+
+
+def test_a_text_whose_tokens_are_all_equally_likely_is_level_where_no_margins_are_given() -> None:
+    level = repeated(40, margin=np.nan, tokens=1e-3)
+    assert judged(level, level, KEEPS).verdict == "undetermined"
+    assert judged(repeated(40, margin=np.nan), repeated(40, margin=np.nan), KEEPS).verdict == "go"
+
+
+def test_a_task_is_judged_by_its_labels_whatever_the_greedy_answers() -> None:
+    policy = AccuracyPolicy(metric=AccuracyMetric.TASK, largest_loss="5 %")  # type: ignore[arg-type]
+    marks = [1, 0, 1, 1]
+    same = answers(margin=1e-6, marks=marks)
+    assert judged(same, same, policy).verdict == "go"
+
+
+def test_results_of_earlier_editions_keep_their_verdict() -> None:
+    level = answers(margin=1e-6)
+    before = judge_answers(level, level, KEEPS, Precision.FP8, Precision.BF16, "a" * 64, rules=6)
+    assert (before.verdict, any("level" in note for note in before.notes)) == ("go", False)
+
+
+def test_another_greedy_set_is_not_asked_whether_it_tells() -> None:
+    other = AnswerNotes(greedy="other", text="text", task="task")
+    accuracy = judged(answers(), answers(margin=1e-6, notes=other), KEEPS)
+    assert accuracy.verdict == "not measured"

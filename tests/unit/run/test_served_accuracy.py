@@ -11,7 +11,7 @@ import pytest
 
 from lynxbench.contract.loader import parse_contract
 from lynxbench.measure.served_answers import ServedAnswers, judge_answers
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy, Contract
 from lynxbench.model.executor import Executor, declared, measured
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -38,6 +38,30 @@ def judged(candidate: ServedAnswers, reference: ServedAnswers | None) -> Accurac
 
 
 GREEDY = "{greedy: {prompts: 12, tokens: 6}}"
+KEEPS = AccuracyPolicy(metric=AccuracyMetric.TOP1, largest_loss="5 %")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("told_apart", "verdict"), [(0, "undetermined"), (1, "undetermined"), (12, "go")])
+def test_servers_that_answer_every_prompt_alike_are_no_go(told_apart: int, verdict: str) -> None:
+    prompts = greedy_prompts(contract("http://127.0.0.1:1/v1", GREEDY).accuracy.greedy, 0)  # type: ignore[union-attr,arg-type]
+    one = "w01 w02 w03 w04 w05 w06"
+    replies = dict.fromkeys(prompts[told_apart:], one)
+    a, b = (collected(PlantedModel(replies=replies), GREEDY) for _ in range(2))
+    accuracy = judge_answers(b, a, KEEPS, Precision.FP8, Precision.BF16, "b" * 64)
+    assert (accuracy.metrics["top1"], accuracy.verdict) == (1.0, verdict)
+
+
+def test_a_server_without_a_preference_is_no_go_and_a_noisy_twin_of_one_that_has_them_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reference = collected(PlantedModel(noise=0.01, seed=1), GREEDY)
+    twin = collected(PlantedModel(noise=0.01, seed=2), GREEDY)
+    assert judge_answers(twin, reference, KEEPS, Precision.FP8, Precision.BF16, "b" * 64).verdict == "go"
+    monkeypatch.setattr("planted_model.SPREAD", 1e-4)
+    level = [collected(PlantedModel(), GREEDY) for _ in range(2)]
+    accuracy = judge_answers(level[1], level[0], KEEPS, Precision.FP8, Precision.BF16, "b" * 64)
+    assert len(np.unique(level[0].prefixes[0, :, -1])) > 6, "its answers vary with the prompt"
+    assert (accuracy.metrics["top1"], accuracy.verdict) == (1.0, "undetermined")
 
 
 def test_a_server_without_noise_agrees_with_itself_and_its_twin() -> None:

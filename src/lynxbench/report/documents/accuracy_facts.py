@@ -13,7 +13,8 @@ Values = Mapping[str, float | None]
 
 def is_of_server(accuracy: Accuracy) -> bool:
     """Whether answers of a server were asked for, and not those of a process of ours."""
-    return bool(accuracy.notes) or accuracy.against is not None or "self-agreement" in accuracy.metrics
+    noted = bool(accuracy.notes) and "relative-error" not in accuracy.metrics
+    return noted or accuracy.against is not None or "self-agreement" in accuracy.metrics
 
 
 def answer_facts(accuracy: Accuracy) -> list[Fact]:

@@ -234,6 +234,11 @@ def _fidelity(result: Result) -> doc.Group | None:
     ]
     head = ("Precision", *(name.replace("-", " ").capitalize() for name in names), "Verdict")
     inputs = "; ".join(dict.fromkeys(accuracy.inputs for _, accuracy in measured))
+    untold: list[Fact] = [
+        (figures.precision.value, *(said(note) for note in accuracy.notes))
+        for figures, accuracy in measured
+        if accuracy.notes
+    ]
     executed: list[Fact] = [
         (figures.precision.value, said(findings.executed_how(figures))) for figures in findings.shown(result)
     ]
@@ -247,6 +252,7 @@ def _fidelity(result: Result) -> doc.Group | None:
         )
         if names
         else None,
+        doc.Facts(untold, "What it cannot tell") if untold else None,
         doc.Facts(executed, "Executed as"),
     )
     return doc.Group(
