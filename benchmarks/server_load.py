@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--on", nargs="*", choices=("sqlite", "postgres"), default=("sqlite", "postgres"))
     asked = parser.parse_args()
     if shutil.which("wrk") is None:
-        sys.exit("wrk is not there, and filling a ledger takes minutes: apt-get install wrk (or make .stamps/wrk) first")
+        sys.exit("wrk is not there, and filling a ledger takes minutes: make .stamps/wrk first")
     for kind in asked.on:
         with tempfile.TemporaryDirectory(prefix="lynxbench-load-") as name:
             if kind == "sqlite":
