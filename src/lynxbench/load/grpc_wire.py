@@ -7,12 +7,12 @@ one. What is timed is then the server and not the order in which a shared connec
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter_ns
 
 from lynxbench.load import http2
+from lynxbench.load.direct_write import write_request
 from lynxbench.load.hpack import HeaderDecoder, Headers
 from lynxbench.load.http import Framing, Malformed, ResponseHead
 from lynxbench.load.http2 import MessageSplitter
@@ -111,19 +111,7 @@ class GrpcConnection(Connection):
         transport = self._transport
         if transport is None or not data:
             return
-        if self._fd < 0:
-            transport.write(data)
-            return
-        try:
-            written = os.write(self._fd, data)
-        except BlockingIOError:
-            written = 0
-        except OSError:
-            transport.abort()  # connection_lost decides between another try and a reset
-            return
-        if written != len(data):
-            self._fd = -1  # from here on the transport keeps the order of what it has queued
-            transport.write(memoryview(data)[written:])
+        self._fd = write_request(transport, self._fd, data)
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 

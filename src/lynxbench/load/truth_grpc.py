@@ -7,13 +7,13 @@ wait for leave to send; leave to send a request is given piece by piece, as serv
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Final
 
 from lynxbench import __version__
 from lynxbench.load import http2, protobuf
+from lynxbench.load.direct_write import write_answer
 from lynxbench.load.ground_truth import GroundTruthServer, ServedOutcome
 from lynxbench.load.hpack import HeaderDecoder, encode_headers
 from lynxbench.load.http import Malformed
@@ -256,19 +256,8 @@ class GrpcPeer(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send, past the transport's queue where possible, so that the log says when bytes left."""
-        if self.closed:
-            return
-        if self._fd >= 0 and self._transport.get_write_buffer_size() == 0:
-            try:
-                data = data[os.write(self._fd, data) :]
-            except BlockingIOError:
-                pass
-            except OSError:
-                self._transport.abort()
-                self.closed = True
-                return
-        if data:
-            self._transport.write(data)
+        if not self.closed and not write_answer(self._transport, self._fd, data):
+            self.closed = True
 
     def answered(self, stream: int) -> None:
         """A whole answer was given."""

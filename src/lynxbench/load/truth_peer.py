@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import ssl
 from time import perf_counter_ns
 
@@ -12,6 +11,7 @@ import msgspec
 
 from lynxbench import __version__
 from lynxbench.load import truth_forms
+from lynxbench.load.direct_write import write_answer
 from lynxbench.load.ground_truth import PROMPT_TOKENS, GroundTruthServer, ServedOutcome
 from lynxbench.load.truth_chat import COMMON, ROLE, chunk, http_answer, said_event, token_event, usage_of
 from lynxbench.load.truth_grpc import GrpcPeer
@@ -310,17 +310,8 @@ class _Peer(asyncio.Protocol):
         self._send(data)
 
     def _send(self, data: bytes) -> None:
-        if self._fd >= 0 and self._transport.get_write_buffer_size() == 0:
-            try:
-                data = data[os.write(self._fd, data) :]
-            except BlockingIOError:
-                pass
-            except OSError:
-                self._transport.abort()
-                self.closed = True
-                return
-        if data:
-            self._transport.write(data)
+        if not write_answer(self._transport, self._fd, data):
+            self.closed = True
 
     def answered(self) -> None:
         """A whole answer was given."""

@@ -7,12 +7,12 @@ or timer per request or per token.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Protocol
 
 from lynxbench.load.answer import UNTIL_CLOSE, AnswerStream
+from lynxbench.load.direct_write import write_request
 from lynxbench.load.load_record import RequestEnd, RowStore
 from lynxbench.load.plan import TicketTimeouts
 from lynxbench.load.response_reading import UNKNOWN_TOKENS, ResponseReader
@@ -122,19 +122,7 @@ class Connection(AnswerStream, asyncio.Protocol):
         if ticket.sent_ns == 0:
             ticket.sent_ns = now
         self._last_ns = now
-        if self._fd < 0:
-            transport.write(request)
-            return
-        try:
-            written = os.write(self._fd, request)
-        except BlockingIOError:
-            written = 0
-        except OSError:
-            transport.abort()  # connection_lost decides between another try and a reset
-            return
-        if written != len(request):
-            self._fd = -1  # from here on the transport keeps the order of what it has queued
-            transport.write(memoryview(request)[written:])
+        self._fd = write_request(transport, self._fd, request)
 
     def data_received(self, data: bytes) -> None:
         """Stamp first, then read."""
