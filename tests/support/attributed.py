@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lynxbench.attribute.attributing import TraceAnalysis, TraceSettings, analyse_trace
+from lynxbench.attribute.attributing import TraceAnalysis, TraceSettings, analyse_trace, attribute_trace
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Attribution, Bound
+from lynxbench.model.attribution import Attribution, Bound, Ceiling
+from lynxbench.model.layers import DEFAULT_OWNERS
+from lynxbench.model.precision import Precision
 
 
 def analyse(path: Path) -> TraceAnalysis:
@@ -17,6 +19,18 @@ def analyse(path: Path) -> TraceAnalysis:
 
 def attribute(path: Path) -> Attribution:
     return analyse(path).attribution
+
+
+def attribute_by(rules: int, path: Path, ceilings: tuple[Ceiling, ...], step_ms: float) -> Attribution:
+    """A trace in fp32 judged by an edition of the rules, with the step's time without a profiler."""
+    return attribute_trace(
+        path,
+        ceilings=ceilings,
+        precision=Precision.FP32,
+        unprofiled_step_ms=step_ms,
+        owner=DEFAULT_OWNERS.__getitem__,
+        rules=rules,
+    )
 
 
 def took(attribution: Attribution) -> dict[str, float]:

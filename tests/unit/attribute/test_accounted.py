@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.attributing import attribute_trace
+from attributed import attribute_by
 from lynxbench.attribute.read.operator_names import is_layout
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
-from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
+from lynxbench.model.layers import Layer
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -47,14 +46,7 @@ def attribute(write_trace: Write, make_event: Make, ceilings: tuple[Ceiling, ...
                     events.append(make_event(kernel, device, ms * 1e3, **ran))
                     device += ms * 1e3
                 at += 6.0 * len(kernels) + 2
-        return attribute_trace(
-            write_trace(events),
-            ceilings=ceilings,
-            precision=Precision.FP32,
-            unprofiled_step_ms=whole_us / 1e3,
-            owner=DEFAULT_OWNERS.__getitem__,
-            rules=rules,
-        )
+        return attribute_by(rules, write_trace(events), ceilings, whole_us / 1e3)
 
     return judged
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.attributing import attribute_trace
+from attributed import attribute_by
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
-from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
+from lynxbench.model.layers import Layer
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -21,14 +20,7 @@ LAYERS = 40
 @pytest.fixture
 def attribute(write_trace: Write, ceilings: tuple[Ceiling, ...]) -> Callable[..., Attribution]:
     def judged(events: list[dict[str, Any]], step_ms: float, rules: int = 4) -> Attribution:
-        return attribute_trace(
-            write_trace(events),
-            ceilings=ceilings,
-            precision=Precision.FP32,
-            unprofiled_step_ms=step_ms,
-            owner=DEFAULT_OWNERS.__getitem__,
-            rules=rules,
-        )
+        return attribute_by(rules, write_trace(events), ceilings, step_ms)
 
     return judged
 

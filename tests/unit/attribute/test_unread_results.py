@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lynxbench.attribute.attributing import attribute_trace
+from attributed import attribute_by
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
-from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
+from lynxbench.model.layers import Layer
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -57,14 +56,7 @@ def judge(write_trace: Write, make_event: Make, ceilings: tuple[Ceiling, ...]) -
                 ]
                 device += ms * 1e3
                 at += 8.0
-        return attribute_trace(
-            write_trace(events),
-            ceilings=ceilings,
-            precision=Precision.FP32,
-            unprofiled_step_ms=whole_us / 1e3,
-            owner=DEFAULT_OWNERS.__getitem__,
-            rules=rules,
-        )
+        return attribute_by(rules, write_trace(events), ceilings, whole_us / 1e3)
 
     return judged
 

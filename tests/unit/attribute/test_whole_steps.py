@@ -10,11 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lynxbench.attribute.attributing import attribute_trace
+from attributed import attribute_by
 from lynxbench.attribute.read.operator_names import is_many_passes
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
-from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
+from lynxbench.model.layers import Layer
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -61,14 +60,7 @@ def judge(write_trace: Write, make_event: Make, ceilings: tuple[Ceiling, ...]) -
             bare_ms += before_ms + after_ms
             events.append(make_event(f"step#{step}", began, at - began, cat="user_annotation"))
             at += 5.0
-        return attribute_trace(
-            write_trace(events),
-            ceilings=ceilings,
-            precision=Precision.FP32,
-            unprofiled_step_ms=bare_ms,
-            owner=DEFAULT_OWNERS.__getitem__,
-            rules=rules,
-        )
+        return attribute_by(rules, write_trace(events), ceilings, bare_ms)
 
     return judged
 
