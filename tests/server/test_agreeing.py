@@ -138,7 +138,7 @@ def test_a_pushed_result_says_who_signed_before_it(world: World) -> None:
         assert said in reader.get(f"/results/{name}/report.html").text
         assert said in reader.get(f"{API}/results/{name}").json()["standing"]["words"]
     assert late in reader.get(f"/compare?a={early.result_id}&b={later.result_id}").text
-    assert late in reader.get("/results").text
+    assert world.shown("/results", late)
     points = reader.get(f"{API}/contracts/{contract.contract_id}/history").json()["points"]
     assert {point["agreement"] for point in points} == {late, "agreed (2 of 2)"}
 

@@ -11,9 +11,9 @@ from hosted import World
 OPTION = re.compile(r'<option value="([0-9a-f]{12})">([^<]+)</option>')
 
 
-def offered(world: World, path: str, name: str) -> dict[str, str]:
-    """What the input `name` of a page offers, each by its words."""
-    page = world.caller("reader").get(path).text
+def offered(world: World, path: str, name: str, *ids: str) -> dict[str, str]:
+    """What the input `name` of a page offers, each by its words, once these are among them."""
+    page = world.shown(path, *(f'<option value="{whole[:12]}">' for whole in ids))
     field = re.search(rf'<input[^>]*\bname="{name}"[^>]*>', page)
     assert field is not None, page
     assert f'list="offered-{name}"' in field[0]
@@ -25,7 +25,7 @@ def offered(world: World, path: str, name: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_results_are_picked_by_contract_machine_and_moment(world: World, name: str) -> None:
     known = world.caller("reader").get("/api/v1/results").json()["results"]
-    picks = offered(world, "/compare", name)
+    picks = offered(world, "/compare", name, *(result["result_id"] for result in known[:10]))
     for result in known[:10]:
         words = picks[result["result_id"][:12]]
         assert words.startswith(f"{result['contract_name']} · ")
@@ -38,7 +38,8 @@ def test_results_are_picked_by_contract_machine_and_moment(world: World, name: s
 
 def test_contracts_and_executors_narrow_a_list_by_name(world: World) -> None:
     known = world.caller("reader").get("/api/v1/results").json()["results"]
-    contracts, executors = offered(world, "/results", "contract"), offered(world, "/results", "executor")
+    contracts = offered(world, "/results", "contract", *(result["contract_id"] for result in known[:10]))
+    executors = offered(world, "/results", "executor", *(result["executor_id"] for result in known[:10]))
     for result in known[:10]:
         assert contracts[result["contract_id"][:12]] == result["contract_name"]
         assert executors[result["executor_id"][:12]]

@@ -40,6 +40,7 @@ from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.listening import configured
+from lynxbench.server.page_cache import STALE_S
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
@@ -220,6 +221,18 @@ class World:
 
     def caller(self, role: str | None = None) -> Caller:
         return Caller(self.port, self.tokens[role] if role else None)
+
+    def shown(self, path: str, *words: str) -> str:
+        """A page that somebody may have read before the log grew, once it holds these words: it may be shown as it was
+        while it is made again, and no longer than a page may be wrong."""
+        until = time.monotonic() + STALE_S
+        while True:
+            late, page = time.monotonic() > until, self.caller("reader").get(path).text
+            lacking = [word for word in words if word not in page]
+            if not lacking:
+                return page
+            assert not late, f"{path} lacks {lacking}"
+            time.sleep(0.1)
 
 
 def record(
