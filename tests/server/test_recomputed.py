@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -350,7 +351,6 @@ def with_samples(folder: Path, rows: int):  # type: ignore[no-untyped-def]
     ("kill", "word"),
     [
         (signal.SIGXCPU, "of a processor"),
-        (signal.SIGKILL, "was killed"),
         (signal.SIGSEGV, "ended (-11)"),
         (None, "gave no answer"),
     ],
@@ -388,6 +388,39 @@ def test_a_process_that_dies_or_hangs_is_an_outcome_and_another_goes_on(
     assert not psutil.pid_exists(held) or psutil.Process(held).status() == psutil.STATUS_ZOMBIE
     worker._bounds = WorkerBounds()
     assert worker.ask(honest)[0] is RecomputationState.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("kills", "state"), [(1, RecomputationState.HOLDS), (2, RecomputationState.CANNOT)], ids=["once", "twice"]
+)
+def test_who_is_killed_is_asked_again_and_who_is_killed_twice_is_an_outcome(
+    place: World,
+    spin_run: Path,
+    tmp_path: Path,
+    process: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: int,
+    state: RecomputationState,
+) -> None:
+    """Where memory runs out the system kills whom it likes; an honest result must not be refused for good by that."""
+    names = [pushed(place, forged_run(spin_run, tmp_path, 160 + 2 * kills + number)) for number in range(2)]
+    catch_up(place)
+    worker, tell = process(), RecomputeProcess._tell
+    killed: list[int] = []
+
+    def kill_after(self: RecomputeProcess, child: Any, lines: Any) -> bool:
+        if "result" in lines[0] and len(killed) < kills:
+            os.kill(child.pid, signal.SIGKILL)
+            child.wait()
+            killed.append(child.pid)
+        return tell(self, child, lines)
+
+    monkeypatch.setattr(RecomputeProcess, "_tell", kill_after)
+    ((found, lines), *more) = worker.ask_all(names, whole=True)
+    assert len(set(killed)) == kills
+    assert (found, more) == (state, []), lines
+    assert state is RecomputationState.HOLDS or "was killed" in lines[0]
+    assert [outcome[0] for outcome in worker.ask_all(names, whole=True)] == [RecomputationState.HOLDS] * 2
 
 
 def test_a_server_that_restarts_recomputes_what_it_had_not(place: World, spin_run: Path, tmp_path: Path) -> None:

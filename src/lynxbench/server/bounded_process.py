@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -51,8 +51,10 @@ class BoundedProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._unread = b""
         self._stop = threading.Event()
+        self.was_killed = False
+        """Whether the last one that ended was killed, by the system or by somebody: the question may not be why."""
 
-    def answers(self, questions: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any] | None]:
+    def answers(self, questions: Sequence[dict[str, Any]]) -> Generator[dict[str, Any] | None]:
         """What it says to each, all of them known to it at once; None, and no more, where it ends before it has."""
         process = self._process or self._start()
         told, left = self._tell(process, questions), len(questions)
@@ -94,6 +96,7 @@ class BoundedProcess:
         with suppress(subprocess.TimeoutExpired):  # one that is ending by itself says why
             process.wait(timeout=GRACE_S)
         code = process.poll()
+        self.was_killed = code == -signal.SIGKILL
         self.close()
         if code is None:
             return f"it gave no answer in {self._bounds.wall_s} s"

@@ -6,7 +6,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from lynxbench.errors import BadLedger, LynxbenchError
 from lynxbench.ledger.location import Location
@@ -45,14 +47,33 @@ class RecomputeProcess(BoundedProcess):
         return next(self.ask_all([result_id], whole=whole))
 
     def ask_all(self, names: Sequence[str], *, whole: bool) -> Iterator[Outcome]:
-        """The same of several, as each is done; where one ends the process, those after it were not asked for."""
-        for answer in self.answers([{"result": name, "whole": whole} for name in names]):
-            if answer is None or not answer.keys() & {"broken", "state"}:
-                yield RecomputationState.CANNOT, [self.why_ended()]
+        """The same of several, as each is done; where one ends the process, those after it were not asked for.
+
+        Whoever kills a process may mean any other: only what dies of that twice cannot be recomputed.
+        """
+        questions = [{"result": name, "whole": whole} for name in names]
+        with closing(self.answers(questions)) as answers:
+            for question, answer in zip(questions, answers, strict=False):
+                outcome = _outcome_of(answer)
+                if outcome is None:
+                    deadly, why = question, self.why_ended()
+                    break
+                yield outcome
+            else:
                 return
-            if "broken" in answer:
-                raise BadLedger(str(answer["broken"]))
-            yield RecomputationState(answer["state"]), [str(line) for line in answer["lines"]]
+        again = _outcome_of(next(self.answers([deadly]))) if self.was_killed else None
+        if self.was_killed and again is None:
+            why = self.why_ended()
+        yield again or (RecomputationState.CANNOT, [why])
+
+
+def _outcome_of(answer: Mapping[str, Any] | None) -> Outcome | None:
+    """What a process said of a result; None where it ended without a word."""
+    if answer is None or not answer.keys() & {"broken", "state"}:
+        return None
+    if "broken" in answer:
+        raise BadLedger(str(answer["broken"]))
+    return RecomputationState(answer["state"]), [str(line) for line in answer["lines"]]
 
 
 class RecomputeQueue:
