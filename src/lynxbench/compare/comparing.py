@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lynxbench.compare.effects import THROUGHPUT, effects_at, leading_figure
+from lynxbench.compare.effects import MEDIAN_LATENCY, THROUGHPUT, TOO_FEW_CALLS, effects_at, leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
 from lynxbench.compare.precision_rules import SITTING_RULE, judge_precision, judge_sitting
 from lynxbench.compare.rules import BY_NUMBER, RULES
@@ -21,9 +21,11 @@ from lynxbench.model.comparison import (
     Side,
     SittingNoise,
 )
+from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.workload import ClosedArrival
 
 WORST_FIRST = (
     EffectVerdict.REGRESSED,
@@ -90,7 +92,7 @@ def _noise(pair: ComparedPair, precision: Precision, figure: str) -> SittingNois
 def leading_effect(row: PrecisionComparison) -> Effect | None:
     """The effect that decides; throughput where the leading latency could not be resolved in both."""
     by_name = {effect.figure: effect for effect in row.effects}
-    return by_name.get(row.leading) or by_name.get("latency p50" if row.leading != THROUGHPUT else THROUGHPUT)
+    return by_name.get(row.leading) or by_name.get(MEDIAN_LATENCY if row.leading != THROUGHPUT else THROUGHPUT)
 
 
 def _precisions(pair: ComparedPair, wanted: Precision | None) -> tuple[tuple[Precision, ...], list[RuleFinding]]:
@@ -127,19 +129,30 @@ def _row(
     a, b = (side.at(precision) for side in pair.sides)
     if not sound or _broken(here):
         return PrecisionComparison(precision=precision, comparability=Comparability.INCOMPARABLE, leading=leading)
+    effects = tuple(
+        _withheld(effect, _doubts(pair, precision, effect.figure, [*whole, *here]))
+        for effect in effects_at(pair, precision, budget, confidence)
+    )
     row = PrecisionComparison(
         precision=precision,
         comparability=Comparability.WITH_DIFFERENCES if whole or here else Comparability.COMPARABLE,
-        leading=leading,
-        effects=tuple(
-            _withheld(effect, _doubts(pair, precision, effect.figure, [*whole, *here]))
-            for effect in effects_at(pair, precision, budget, confidence)
-        ),
+        leading=_deciding(leading, effects, pair.a.result.contract),
+        effects=effects,
         accuracy=_accuracy_words(a, b),
     )
     decisive = leading_effect(row)  # None: a latency leads and neither it nor the median is resolved in both
     verdict = EffectVerdict.INCONCLUSIVE if decisive is None else decisive.verdict
     return row.model_copy(update={"verdict": verdict})
+
+
+def _deciding(leading: str, effects: Sequence[Effect], contract: Contract) -> str:
+    """The leading figure; throughput where that is a median and calls are too few for one of each process.
+
+    Calls that follow one another take on average what their rate says. A load that arrives by itself fixes the rate,
+    and of a tail the rate says nothing: there nothing decides.
+    """
+    few = any(effect.figure == leading == MEDIAN_LATENCY and effect.why == TOO_FEW_CALLS for effect in effects)
+    return THROUGHPUT if few and isinstance(contract.workload.arrival, ClosedArrival) else leading
 
 
 def _doubts(

@@ -37,6 +37,9 @@ def figure_name(metric: str, percentile: float) -> str:
     return f"{metric} p{percentile:g}"
 
 
+MEDIAN_LATENCY = figure_name(SloMetric.LATENCY.value, 50.0)
+
+
 def decide(ratio: Interval, budget: float, *, higher_is_better: bool) -> EffectVerdict:
     """The loss against the budget: NaN and straddling intervals both land on inconclusive."""
     if not ratio.known:
@@ -69,7 +72,7 @@ def leading_figure(contract: Contract) -> str:
     if contract.objective.slo:
         slo = contract.objective.slo[0]
         return figure_name(slo.metric.value, slo.percentile)
-    return figure_name(SloMetric.LATENCY.value, 50.0)
+    return MEDIAN_LATENCY
 
 
 def effects_at(pair: ComparedPair, precision: Precision, budget: float, confidence: float) -> tuple[Effect, ...]:

@@ -22,7 +22,9 @@ from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
 
-SLOWER = tuple(x * 0.9 for x in (100.0, 101.0, 99.0, 100.5, 99.5))
+SAME = (100.0, 101.0, 99.0, 100.5, 99.5)
+FASTER = tuple(x * 1.1 for x in SAME)
+SLOWER = tuple(x * 0.9 for x in SAME)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,37 @@ def test_latencies_need_the_processes_for_a_verdict() -> None:
     assert latency.basis == BY_RUN_PERCENTILES
     assert latency.ratio.estimate == pytest.approx(2.0)
     assert latency.verdict is EffectVerdict.REGRESSED
+
+
+TOO_FEW: LatencyRuns = {Precision.FP32: {}}
+ARRIVING = {"process": "poisson", "rate": "5 /s"}
+
+
+@pytest.mark.parametrize(
+    ("percentile", "arrival", "means", "leading", "verdict"),
+    [
+        (None, None, SLOWER, "throughput", EffectVerdict.REGRESSED),
+        (None, None, FASTER, "throughput", EffectVerdict.IMPROVED),
+        (99, None, SLOWER, "latency p99", EffectVerdict.INCONCLUSIVE),  # of a tail the rate says nothing
+        (None, ARRIVING, SLOWER, "latency p50", EffectVerdict.INCONCLUSIVE),  # who sends fixes the rate
+    ],
+)
+def test_few_calls_one_after_the_other_are_judged_by_their_rate(
+    percentile: int | None,
+    arrival: dict[str, str] | None,
+    means: tuple[float, ...],
+    leading: str,
+    verdict: EffectVerdict,
+) -> None:
+    slo = [{"metric": "latency", "percentile": percentile, "at_most": "11 ms"}] if percentile else []
+    workload = make_contract().canonical()["workload"]
+    assert isinstance(workload, dict)
+    wanted = {"workload": workload | {"arrival": arrival}} if arrival else {}
+    contract = make_contract(regime="latency", objective={"slo": slo}, **wanted)
+    a, b = (make_result(contract=contract, run_means=runs) for runs in (SAME, means))
+    found = compare_pair(ComparedPair(ComparedSide(a, latency_runs=TOO_FEW), ComparedSide(b, latency_runs=TOO_FEW)))
+    assert (found.per_precision[0].leading, found.verdict) == (leading, verdict)
+    assert found.figure == (leading if leading == "throughput" else found.figure)
 
 
 def test_a_saturation_search_that_ends_elsewhere_gives_no_latency_ratio() -> None:
