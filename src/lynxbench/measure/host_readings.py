@@ -20,7 +20,7 @@ _POWERCAP = Path("/sys/class/powercap")
 _THERMAL = Path("/sys/class/thermal")
 _HWMON = Path("/sys/class/hwmon")
 _VMSTAT = Path("/proc/vmstat")
-_PRESSURE = Path("/proc/pressure/memory")
+_PRESSURE = Path("/proc/pressure")
 
 
 class HostReader:
@@ -73,7 +73,8 @@ class HostReader:
             "memory_used_bytes": float(memory.total - memory.available),
             "memory_available_bytes": float(memory.available),
             "memory_total_bytes": float(memory.total),
-            "memory_stalled_us": _stalled_us(),
+            "memory_stalled_us": _stalled_us("memory"),
+            "io_stalled_us": _stalled_us("io"),
             "swap_in_pages": swapped_in,
             "swap_out_pages": swapped_out,
             "process_major_faults": faults,
@@ -204,10 +205,10 @@ def _swapped_pages() -> tuple[float, float]:
         return math.nan, math.nan
 
 
-def _stalled_us() -> float:
-    """Time since boot in which some task waited for memory (Linux pressure stall information)."""
+def _stalled_us(what: str) -> float:
+    """Time since boot in which some task waited for memory, or for a disk (Linux pressure stall information)."""
     try:
-        some = next(line for line in _PRESSURE.read_text().splitlines() if line.startswith("some"))
+        some = next(line for line in (_PRESSURE / what).read_text().splitlines() if line.startswith("some"))
         return float(some.rsplit("total=", 1)[1])
     except (OSError, ValueError, StopIteration, IndexError):
         return math.nan

@@ -25,10 +25,10 @@ CLOCK_CHANGE = 0.03
 """Clocks that move by more than this move the figures by more than the usual regression budget."""
 LEAST_MEMORY = 0.05
 """Below this share of free memory kernels start to reclaim, and the run pays for it."""
-MEMORY_STALL = 0.01
-"""Share of the counted time in which something waited for memory."""
+LONGEST_STALL = 0.01
+"""Share of the counted time in which something waited for memory, or for pages from a disk."""
 MAJOR_FAULTS_PER_S = 1.0
-"""A warmed-up process reads no pages from disk; one a second is more than the tail of loading."""
+"""A warmed-up process reads no pages from disk; one a second is more than the tail of loading, unless nobody waited."""
 PAGE_BYTES = 4096
 REGIME_SHARE = 0.9
 """A power cap that holds all the time is the regime the result is about (the governor names it), and no doubt of it;
@@ -39,6 +39,9 @@ clocks meanwhile; longer ones are named, and are doubts."""
 
 OWNED_LOAD = 4
 """The edition of the rules since which a line about other programs says whose they are to stop."""
+
+WAITED_FOR = 8
+"""… since which pages from a disk are a doubt where somebody waited for it, or where that is not known."""
 
 Span = tuple[int, int]
 
@@ -67,6 +70,7 @@ def judge_conditions(
         *_throttling(telemetry, seen, masks, counted_s, devices),
         *_clock_changes(telemetry, masks),
         *_memory(telemetry, seen, masks, counted_s),
+        *_paging(telemetry, masks, counted_s, rules),
         *_untested(telemetry, seen),
     ]
 
@@ -186,12 +190,22 @@ def _memory(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: 
     if pages > 0:
         lines.append(f"swapping: {pages * PAGE_BYTES / 2**20:.1f} MiB moved to or from swap while counting")
     stalled = sum(_growth(columns.get("memory_stalled_us"), mask) for mask in masks) / 1e6
-    if stalled > MEMORY_STALL * counted_s:
+    if stalled > LONGEST_STALL * counted_s:
         lines.append(f"memory pressure: tasks waited for memory for {stalled:.1f} of {counted_s:.1f} s counted")
-    faults = sum(_growth(columns.get("process_major_faults"), mask) for mask in masks)
-    if faults > MAJOR_FAULTS_PER_S * counted_s:
-        lines.append(f"paging: {faults:.0f} pages of the process came from disk in {counted_s:.1f} s counted")
     return lines
+
+
+def _paging(telemetry: Telemetry, masks: Sequence[Mask], counted_s: float, rules: int) -> list[str]:
+    """Pages that came from a disk while counting; all tasks of the machine together waited no less than the process."""
+    faults = sum(_growth(telemetry.columns.get("process_major_faults"), mask) for mask in masks)
+    if faults <= MAJOR_FAULTS_PER_S * counted_s:
+        return []
+    line = f"paging: {faults:.0f} pages of the process came from disk in {counted_s:.1f} s counted"
+    waits = telemetry.columns.get("io_stalled_us") if rules >= WAITED_FOR else None
+    if waits is None or any(np.isfinite(waits[mask]).sum() < 2 for mask in masks):
+        return [line]
+    waited_s = sum(_growth(waits, mask) for mask in masks) / 1e6
+    return [f"{line}, and disks were waited for for {waited_s:.1f} s"] if waited_s > LONGEST_STALL * counted_s else []
 
 
 def _growth(column: Float64 | None, mask: Mask) -> float:

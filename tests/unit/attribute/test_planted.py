@@ -52,12 +52,12 @@ def measured_ceilings() -> Iterator[tuple[Ceiling, ...]]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("name", planted.CASES)
+@pytest.mark.parametrize("name", planted.KNOWN)
 def test_the_planted_cause_is_named_and_never_surely_another(
     name: str, measured_ceilings: tuple[Ceiling, ...], tmp_path: Path
 ) -> None:
     """Whoever had its CPUs is told the cause; who waited for one is told that, and no other cause without doubt."""
-    case = planted.CASES[name]
+    case = planted.KNOWN[name]
     steps = LONG_STEPS if name in LONG else STEPS
     attribution, _ = planted.run_case(case, measured_ceilings, tmp_path, steps=steps)
     assert sum(attribution.shares.values()) == pytest.approx(1.0)

@@ -92,6 +92,30 @@ def test_what_happens_outside_the_counted_time_or_within_bounds_does_not_count(c
     assert judge(**columns) == []
 
 
+PAGED = np.arange(ROWS) * 10.0
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "rules", "said"),
+    [
+        (np.arange(ROWS) * 9e3, 8, []),
+        (np.arange(ROWS) * 5e4, 8, ["480 pages of the process came from disk in 50.0 s counted, and disks were"]),
+        (during(31, ROWS, 5e6), 8, []),  # between the counted spans
+        (np.nan, 8, ["480 pages"]),
+        (np.where(np.arange(ROWS) < 35, 0.0, np.nan), 8, ["480 pages"]),  # of the second span nothing is known
+        (np.arange(ROWS) * 9e3, 7, ["480 pages of the process came from disk in 50.0 s counted"]),
+    ],
+)
+def test_pages_from_a_disk_are_a_doubt_unless_nobody_waited_for_them(
+    waited_us: object, rules: int, said: list[str]
+) -> None:
+    read = telemetry(process_major_faults=PAGED, io_stalled_us=waited_us)
+    lines = judge_conditions(read, SPANS, Protocol(), rules=rules)
+    assert len(lines) == len(said)
+    assert all(part in line for part, line in zip(said, lines, strict=True)), lines
+    assert rules >= 8 or all(line.endswith("counted") for line in lines)
+
+
 def test_no_telemetry_is_said() -> None:
     nothing = Telemetry(np.empty(0, np.int64), {})
     assert judge_conditions(nothing, SPANS, Protocol()) == [

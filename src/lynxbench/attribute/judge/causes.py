@@ -53,6 +53,12 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, 
         "unread",
     )
 )
+HOST_LAUNCH = replace(
+    CAUSES[Category.LAUNCH],
+    next_step="compile the step, or make calls that are alike one, so that many small operators become few",
+    fix="the step compiled; at the most, calls that are alike made one",
+)
+"""On a CPU, which replays no graphs."""
 _FIRST, _THEN = CAUSES[Category.SYNCHRONIZATION], CAUSES[Category.LAUNCH]
 _ORDER = f"{_FIRST.next_step}; what runs through then: {_THEN.next_step}"
 BOTH_LEVEL: dict[Category, CategoryCause] = {

@@ -30,6 +30,7 @@ from lynxbench.attribute.judge.needless_work import find_expansion, find_masked,
 from lynxbench.attribute.judge.roofline import WIDE, Ceilings
 from lynxbench.attribute.judge.step_figures import (
     ACCOUNTED,
+    HOST_ENDS,
     MOSTLY_SOFTWARE,
     NEEDED,
     REPLAYED,
@@ -110,6 +111,9 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
             most = figures.range_without(most_ns, figures.fusion.merged + figures.fusion.reductions).estimate
             gain = dataclasses.replace(gain, high=max(gain.high, most))
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
+    narrowed = _gain_of_contracts_format(figures) if rules >= HOST_ENDS else None
+    if narrowed is not None:
+        return VerdictDraft(top, Bound.SOFTWARE, WIDER, weak, narrowed)
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
     if not efficiency.is_known:
@@ -240,6 +244,28 @@ def _beside_copies(figures: StepFigures) -> float:
     kernels = [group for group in figures.book.groups if group.category in KERNELS]
     others = [group for group in kernels if group.kind not in (OperatorKind.COPY, OperatorKind.DISPATCH)]
     return sum(group.self_ns for group in others) / max(1, sum(group.self_ns for group in kernels))
+
+
+def _gain_of_contracts_format(figures: StepFigures) -> Interval | None:
+    """What a step on a CPU gains whose products are in 64 bits, though the contract asks for fewer; None where little.
+
+    Their own ceiling need not be known: they are held against that of the contract's precision. Passes over such
+    numbers move half as much.
+    """
+    book, fast = figures.book, figures.book.ceilings.named("matmul", figures.book.ceilings.precision)
+    if figures.host is None or not fast:
+        return None
+    wide = [(g, g.work) for g in book.groups if g.category in KERNELS and g.work is not None and g.work.dtype == WIDE]
+    products = [(g, work) for g, work in wide if g.category is Category.COMPUTE]
+    wall_ns = float(book.wall_ns.sum())
+    share = sum(g.self_ns for g, _ in products) / wall_ns if wall_ns else 0.0
+    if share < DOMINANT:
+        return None
+    least = sum(work.flops * g.calls for g, work in products) / fast * 1e9 / wall_ns
+    passes = HALF_REMOVED * sum(g.self_ns for g, _ in wide if g.category is not Category.COMPUTE) / wall_ns
+    usual, most = (max(0.0, share - least / reached) + passes for reached in (TYPICAL_EFFICIENCY, 1.0))
+    gain = figures.range_over(usual * figures.host.step_ns, most * figures.host.step_ns)
+    return gain if gain.estimate >= WORTH_CHANGING else None
 
 
 def _narrower_formats(ceilings: Ceilings, rules: int) -> Iterator[tuple[CategoryCause, str, Precision]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
 from lynxbench.attribute.judge.fix_left import StepParts, charge_waits, measure_parts
 from lynxbench.attribute.judge.gain_range import predict_range
+from lynxbench.attribute.judge.host_left import HostParts, measure_host_parts
 from lynxbench.attribute.judge.least_time import (
     Fusion,
     KernelEfficiency,
@@ -34,6 +35,9 @@ WHOLE = 6
 """… since which hardware-bound is said of whole steps: nothing that code could leave out may gain 1.3."""
 NEEDED = 7
 """… since which results that nobody reads are the software's, and a verdict says that it takes other work as needed."""
+
+HOST_ENDS = 8
+"""… since which gains on a CPU leave an operator's start behind, and reach as far as merged calls and formats do."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -70,6 +74,8 @@ class StepFigures:
     """The edition that ranges are those of."""
     unread: UnreadResult | None = None
     """A product of whose result little is read; None where shapes do not show one, and by rules before edition 7."""
+    host: HostParts | None = None
+    """What a step on a CPU consists of; None on a device, and by rules before edition 8."""
 
     @property
     def hardware_floor(self) -> float:
@@ -83,6 +89,9 @@ class StepFigures:
 
     def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
         """The gain of a step without so much of its kernels' time; the host may then be what it takes."""
+        if self.host is not None:
+            gain = predict_range(self.host.gain_without(removed_ns), self.rules)
+            return dataclasses.replace(gain, high=max(gain.high, self.host.most_without(removed_ns)))
         if self.parts is None:
             return predict_range(speedup(removed_ns / self.shares.step_ns if self.shares.step_ns else 0.0), self.rules)
         return predict_range(self.parts.step_ns / max(self.parts.without_ns(removed_ns, launches), 1.0), self.rules)
@@ -94,6 +103,11 @@ class StepFigures:
 
     def range_of(self, cause: Category) -> Interval:
         """The gain of a step without the cause of a wait."""
+        if self.host is not None:
+            removed_ns = (self.shares.estimate(cause) - self.residual(cause)) * self.host.step_ns
+            gain = predict_range(self.host.gain_without(removed_ns), self.rules)
+            most = self.host.gain_of_merging if cause is Category.LAUNCH else 1.0
+            return dataclasses.replace(gain, high=max(gain.high, most))
         if self.parts is None:
             return predict_range(speedup(self.shares.estimate(cause) - self.residual(cause)), self.rules)
         left_ns = self.parts.left_ns(cause)
@@ -170,4 +184,7 @@ def measure_steps(
     whole = measure_whole_step(book, shares, work) if asks_workload else None
     fusion = find_fusion(book, joined=rules >= ACCOUNTED)
     unread = find_unread(book) if rules >= NEEDED else None
-    return StepFigures(book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread)
+    host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
+    return StepFigures(
+        book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread, host
+    )

@@ -13,6 +13,7 @@ from lynxbench.attribute.judge.causes import (
     CAUSES,
     CLEAR_LEAD,
     DOMINANT,
+    HOST_LAUNCH,
     MOST_REMOVABLE,
     NO_GAIN,
     SLOW_KERNELS,
@@ -73,6 +74,8 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
     bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
     stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
     cause = STALLED if stalled else CAUSES[top]
+    if figures.host is not None and top is Category.LAUNCH:
+        cause = HOST_LAUNCH
     if rules >= NEEDED and figures.level_with(top) is not None:
         if shares.estimate(Category.SYNCHRONIZATION) > shares.estimate(top) - CLEAR_LEAD:
             top = Category.SYNCHRONIZATION  # with waits inside, a step cannot be replayed: they go first

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lynxbench.attribute.judge import causes
-from lynxbench.attribute.judge.gain_range import COVERED, FEWEST, recorded
+from lynxbench.attribute.judge.gain_range import COVERED, FEWEST, FIRST_MET, recorded
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
-from lynxbench.attribute.judge.step_figures import HELD_UP, NEEDED, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.step_figures import HELD_UP, HOST_ENDS, NEEDED, StepFigures, VerdictDraft
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
@@ -83,7 +83,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         symptom_layer=cause.symptom if certain else None,
         shares={category: share.estimate for category, share in shares.of.items()},
         gain_if_removed=draft.gain,
-        evidence=(lines[0], *_fix(draft, figures.rules), *lines[1:]),
+        evidence=(lines[0], *_fix(draft, figures), *lines[1:]),
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
@@ -124,9 +124,9 @@ def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) 
     return f"{_lead(draft.bound)}: {text}"
 
 
-def _fix(draft: VerdictDraft, rules: int) -> tuple[str, ...]:
-    """What the gain supposes, and what its range is."""
-    gain = draft.gain
+def _fix(draft: VerdictDraft, figures: StepFigures) -> tuple[str, ...]:
+    """What the gain supposes, what its range is, and how far that held for functions that no rule had met."""
+    gain, rules = draft.gain, figures.rules
     if not draft.predicted:
         told = rules >= NEEDED and draft.bottleneck in KERNELS and draft.bound is not Bound.SOFTWARE and gain.high > 1.0
         return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {SAME_WORK}",) if told else ()
@@ -137,6 +137,9 @@ def _fix(draft: VerdictDraft, rules: int) -> tuple[str, ...]:
         kept = f"the range holds {cases} recorded cases of two level causes, too few for nine in ten"
     if rules >= NEEDED:
         kept = f"{kept}; a step that is written in another way may gain far more"
+    if rules >= HOST_ENDS:
+        inside, among = FIRST_MET[figures.book.tiling.on_device]
+        kept = f"{kept}: of functions that no rule had met, {inside} of {among} gains lay in their range"
     return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {draft.cause.fix}; {kept}",)
 
 
