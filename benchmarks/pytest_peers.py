@@ -3,12 +3,14 @@
     python benchmarks/pytest_peers.py --peers .peers/pytest/bin/python [--pairs 40] [--slower 10] [--keep FOLDER]
 
 Two functions: `waiting` pauses twenty times for 5 ms, `computing` is two hundred small matrix products. A round
-measures both with each tool, the tools in an order by lot. Neighbouring rounds are a pair of equal runs: a loss that is
-called is a false alarm. Some rounds measure them again with 5 % more of the same: a loss that is not called is missed.
-Each tool calls by its own rule at 2 %: `lynxbench compare` on the plug-in's results (`regressed`, which is what fails a
-test), `--benchmark-compare-fail=median:2%`, `asv compare --factor 1.02` (its mark for worse). What ours leaves
-undecided (inconclusive, unproven, incomparable) is counted beside, with the first reason that was given for each.
-`make peer-pytest` makes the environment of the peers. With `--keep` a sitting that was cut off goes on where it was.
+measures both with each tool, the tools in an order by lot. What 5 % more of the same takes in truth is measured first,
+in turn in one process: where it is not about 5 %, nothing is. Neighbouring rounds are a pair of equal runs: a loss
+that is called is a false alarm. Some rounds measure them again with 5 % more of the same: a loss that is not called is
+missed. Each tool calls by its own rule at 2 %: `lynxbench compare` on the plug-in's results (`regressed`, which is
+what fails a test), `--benchmark-compare-fail=median:2%`, `asv compare --factor 1.02` (its mark for worse). What ours
+leaves undecided (inconclusive, unproven, incomparable) is counted beside, with the first reason that was given for
+each. `make peer-pytest` makes the environment of the peers. With `--keep` a sitting that was cut off goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -37,17 +39,34 @@ import os, time
 import numpy as np
 MORE = 1.05 if os.environ.get("PLANTED") else 1.0
 TRIPS, ROUNDS = round(20 * MORE), round(200 * MORE)
-A = np.random.default_rng(0).standard_normal((48, 48)).astype(np.float32) / 48
+A = np.random.default_rng(0).standard_normal((48, 48)).astype(np.float32) / 5  # numbers that neither grow nor vanish
 
-def waiting():
-    for _ in range(TRIPS):
+def waiting(trips=TRIPS):
+    for _ in range(trips):
         time.sleep(0.005)
 
-def computing():
+def computing(rounds=ROUNDS):
     x = A
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         x = np.tanh(A @ x)
 """
+ALTERNATELY = """import json, statistics, sys, time
+import work
+
+def seconds(function, many):
+    began = time.perf_counter()
+    function(many)
+    return time.perf_counter() - began
+
+def ratio(function, few, many, times):
+    pairs = [(seconds(function, few), seconds(function, many)) for _ in range(times)]
+    few_s, many_s = map(statistics.median, zip(*pairs))
+    return many_s / few_s
+
+print(json.dumps({"waiting": ratio(work.waiting, 20, 21, 15), "computing": ratio(work.computing, 200, 210, 300)}))
+"""
+PLANTED = (1.04, 1.06)
+"""Between these the planted functions take longer by truth, measured in turn in one process, or nothing is measured."""
 OURS = """\
 import pytest
 import work
@@ -244,6 +263,7 @@ def carry_out(place: Path, options: argparse.Namespace) -> Book:
     book: Book = json.loads(file.read_text()) if file.exists() else {"rounds": 0, "spent": {}, "calls": []}
     tools: list[Tool] = [kind(place, python) for kind in (PytestBenchmark, AirspeedVelocity)]
     tools.append(Plugin(place))
+    book.setdefault("planted", planted_ratios(place / "ours"))
     lot, began = random.Random(), time.monotonic()
     for number in range(book["rounds"], options.pairs + 1):
         if time.monotonic() - began > 60 * options.minutes:
@@ -255,6 +275,16 @@ def carry_out(place: Path, options: argparse.Namespace) -> Book:
         written.write_text(json.dumps(book))
         written.replace(file)
     return book
+
+
+def planted_ratios(place: Path) -> dict[str, float]:
+    """How much longer the planted functions take in truth; exits where that is not about 5 %."""
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    ratios: dict[str, float] = json.loads(run([sys.executable, "-c", ALTERNATELY], place, one_thread).stdout)
+    print(f"planted: {ratios}", file=sys.stderr, flush=True)
+    if not all(PLANTED[0] <= ratio <= PLANTED[1] for ratio in ratios.values()):
+        sys.exit(f"what is planted is not 5 %: {ratios}")
+    return ratios
 
 
 def _round(tool: Tool, number: int, planted: bool, spent: dict[str, list[float]], calls: list[dict[str, Any]]) -> None:
@@ -300,7 +330,7 @@ def summary(book: Book) -> dict[str, Any]:
                 }
             )
     reasons = Counter(f"{call['verdict']}: {call['why'][:3]}" for call in book["calls"] if call["why"])
-    return {"rows": rows, "reasons": dict(reasons.most_common())}
+    return {"rows": rows, "reasons": dict(reasons.most_common()), "planted": book["planted"]}
 
 
 def text_of(document: dict[str, Any]) -> str:
@@ -312,7 +342,8 @@ def text_of(document: dict[str, Any]) -> str:
         counts = f"{r['false']} of {r['equal']} | {r['missed']} of {r['slower']} | {undecided}"
         lines.append(f"{r['tool']} | {r['function']} | {counts} | {r['run_s']:.1f}")
     reasons = [f"{many} times {why}" for why, many in document["reasons"].items()]
-    return "\n".join([head, *lines, "", *reasons])
+    planted = ", ".join(f"{function} {ratio:.3f}" for function, ratio in document["planted"].items())
+    return "\n".join([head, *lines, "", f"planted, measured in turn: {planted}", *reasons])
 
 
 def seconds_of(work: Callable[[], None]) -> float:
