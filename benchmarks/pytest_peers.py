@@ -260,9 +260,10 @@ def carry_out(place: Path, options: argparse.Namespace) -> Book:
     """Rounds that the folder does not have yet; its book of what each run took and what was called."""
     file, python = place / "book.json", str(Path(options.peers).absolute())
     book: Book = json.loads(file.read_text()) if file.exists() else {"rounds": 0, "spent": {}, "calls": []}
-    tools: list[Tool] = [kind(place, python) for kind in (PytestBenchmark, AirspeedVelocity)]
-    tools.append(Plugin(place))
-    book.setdefault("planted", planted_ratios(place / "ours"))
+    ours = Plugin(place)
+    if "planted" not in book:
+        book["planted"] = planted_ratios(place / "ours")
+    tools: list[Tool] = [PytestBenchmark(place, python), AirspeedVelocity(place, python), ours]
     lot, began = random.Random(), time.monotonic()
     for number in range(book["rounds"], options.pairs + 1):
         if time.monotonic() - began > 60 * options.minutes:
