@@ -5,6 +5,10 @@ from __future__ import annotations
 import configparser
 import json
 import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +112,55 @@ def test_the_chart_is_of_this_version() -> None:
     assert (about["apiVersion"], about["name"], about["appVersion"]) == ("v2", "lynxbench", __version__)
 
 
-@pytest.mark.parametrize("signing_in", [False, True])
-def test_what_the_chart_comes_to(signing_in: bool) -> None:
+def values_of(signing_in: bool) -> dict[str, Any]:
     values = usual_values()
     if signing_in:
         values["oidc"] = {"file": SIGN_IN, "clientSecret": "lynxbench-oidc"}
         values |= {"publicRead": True, "pullSecrets": ["registry"], "nodeSelector": {"disk": "fast"}}
         values["storage"]["existingClaim"] = "kept"
         values["ingress"]["annotations"] = {"example.com/size": "300m"}
-    made = Chart(CHART, values).documents()
+    return values
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Helm itself, with a home of its own."""
+    program = shutil.which("helm", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("Helm is not among the packages of this kind of machine")
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        own = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        return subprocess.run([program, *words], env=own, capture_output=True, text=True, timeout=300, check=False)
+
+    return call
+
+
+@pytest.mark.parametrize("signing_in", [False, True])
+def test_helm_lints_the_chart_and_renders_what_the_tests_do(
+    helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, signing_in: bool
+) -> None:
+    values, file = values_of(signing_in), tmp_path / "values.json"
+    file.write_text(json.dumps(values))
+    linted = helm("lint", "--strict", str(CHART), "--values", str(file))
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    assert "0 chart(s) failed" in linted.stdout
+    assert "[WARNING]" not in linted.stdout
+    made = helm("template", "bench", str(CHART), "--values", str(file))
+    assert made.returncode == 0, made.stderr
+    documents = [document for document in YAML(typ="safe").load_all(made.stdout) if document is not None]
+    assert {document["kind"]: document for document in documents} == Chart(CHART, values).documents()
+
+
+def test_helm_refuses_values_that_the_schema_refuses(helm: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    refused = helm("lint", str(CHART), "--set", "ledger=postgresql://lynxbench:hunter2@postgres/lynxbench")
+    assert refused.returncode == 1
+    assert "ledger" in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize("signing_in", [False, True])
+def test_what_the_chart_comes_to(signing_in: bool) -> None:
+    made = Chart(CHART, values_of(signing_in)).documents()
     usual = {"Deployment", "Service", "Ingress"}
     assert set(made) == usual | ({"ConfigMap"} if signing_in else {"PersistentVolumeClaim"})
     pod = made["Deployment"]["spec"]["template"]
