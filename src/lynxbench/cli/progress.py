@@ -73,6 +73,8 @@ class TerminalProgress(ProgressBar):
         self._done: list[tuple[Slot, float]] = []
         self._dropped: set[str] = set()
         self._last_stage = ""
+        self._told: int | None = None
+        """The last process of which a line was said."""
         self._tenth = 0
         self._earlier_s: dict[int, float] = {}
 
@@ -100,9 +102,10 @@ class TerminalProgress(ProgressBar):
                 rest=f"about {duration_text(left_s)} left",
             )
         elif label != self._last_stage and (stage in ("setup", "measure") or stage.startswith(PROBING)):
+            self._told = slot.index
             self.say(f"  {label} (about {duration_text(left_s)} left)")
         elif stage.startswith(ENDURING) and (tenth := int(10 * spent_s / usual_s(self._contract, slot))) > self._tenth:
-            self._tenth = tenth
+            self._tenth, self._told = tenth, slot.index
             self.say(f"  {label} (about {duration_text(left_s)} left)")
         self._last_stage = label
 
@@ -115,8 +118,8 @@ class TerminalProgress(ProgressBar):
             self.say(f"  {slot.precision.value} {slot.restart + 1}: failed: {report.error}")
         elif report.skip is not None:
             self.say(f"  {slot.precision.value}: {report.skip.reason}")
-        elif not self.drawn and not self._last_stage.startswith(self._name(slot)):
-            self.say(f"  {self._name(slot)} · measured in {duration_text(spent_s)}")  # over before it was looked at
+        elif not self.drawn and self._told != slot.index:  # over before it was looked at, or seen between stages alone
+            self.say(f"  {self._name(slot)} · measured in {duration_text(spent_s)}")
 
     def _name(self, slot: Slot) -> str:
         return f"{slot.precision.value} {slot.restart + 1}/{self._contract.protocol.restarts}"

@@ -19,18 +19,21 @@ from lynxbench.run.fresh_job import ENDURING, PROBING
 from rolled_runs import endurance_contract
 
 
-@pytest.mark.parametrize("seen", [True, False])
-def test_every_process_is_told_once_even_one_that_ended_before_anybody_looked(
-    seen: bool, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("stages", "seen"),
+    [(["setup", "measure"], True), (["measure"], True), (["compile", "warm-up"], False), ([], False)],
+)
+def test_every_process_is_told_even_one_that_ended_before_anybody_looked(
+    stages: list[str], seen: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     progress: Any = TerminalProgress(read_bundled("quickstart"))
     slot = Slot(index=1, precision=Precision.FP32, restart=1)
-    if seen:
-        progress.watch(slot, "measure", 3, 0.5)
+    for stage in stages:
+        progress.watch(slot, stage, 3, 0.5)
     progress.end_slot(slot, JobReport(status=JobStatus.DONE), 1.0)
     lines = [line for line in capsys.readouterr().err.splitlines() if "fp32 2/3" in line]
-    assert len(lines) == 1
-    assert ("measured in 1 s" in lines[0]) is not seen
+    assert len(lines) == max(1, len(stages) if seen else 0)
+    assert ("measured in 1 s" in lines[-1]) is not seen
 
 
 SEARCHING = """\
