@@ -205,7 +205,7 @@ def _paging(telemetry: Telemetry, masks: Sequence[Mask], counted_s: float, rules
     if waits is None or any(np.isfinite(waits[mask]).sum() < 2 for mask in masks):
         return [line]
     waited_s = sum(_growth(waits, mask) for mask in masks) / 1e6
-    return [f"{line}, and disks were waited for for {waited_s:.1f} s"] if waited_s > LONGEST_STALL * counted_s else []
+    return [f"{line}; tasks waited {waited_s:.1f} s for a disk"] if waited_s > LONGEST_STALL * counted_s else []
 
 
 def _growth(column: Float64 | None, mask: Mask) -> float:

@@ -99,7 +99,11 @@ PAGED = np.arange(ROWS) * 10.0
     ("waited_us", "rules", "said"),
     [
         (np.arange(ROWS) * 9e3, 8, []),
-        (np.arange(ROWS) * 5e4, 8, ["480 pages of the process came from disk in 50.0 s counted, and disks were"]),
+        (
+            np.arange(ROWS) * 5e4,
+            8,
+            ["480 pages of the process came from disk in 50.0 s counted; tasks waited 2.4 s for a disk"],
+        ),
         (during(31, ROWS, 5e6), 8, []),  # between the counted spans
         (np.nan, 8, ["480 pages"]),
         (np.where(np.arange(ROWS) < 35, 0.0, np.nan), 8, ["480 pages"]),  # of the second span nothing is known

@@ -53,6 +53,8 @@ def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
     if unseen is not None:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, unseen.what)
     draft = (judge_kernels if top in KERNELS else _judge_waits)(figures, top, weak, rules)
+    if figures.host is not None and draft.cause is CAUSES[Category.LAUNCH]:
+        draft = dataclasses.replace(draft, cause=HOST_LAUNCH)
     if rules >= REPLAYED and draft.bound is Bound.SOFTWARE:
         draft = dataclasses.replace(draft, predicted=True)
     if figures.contention is not None and figures.contention.matters:
@@ -74,8 +76,6 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
     bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
     stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
     cause = STALLED if stalled else CAUSES[top]
-    if figures.host is not None and top is Category.LAUNCH:
-        cause = HOST_LAUNCH
     if rules >= NEEDED and figures.level_with(top) is not None:
         if shares.estimate(Category.SYNCHRONIZATION) > shares.estimate(top) - CLEAR_LEAD:
             top = Category.SYNCHRONIZATION  # with waits inside, a step cannot be replayed: they go first
