@@ -173,8 +173,8 @@ def median_ms(accounts: list[ResourceStep]) -> float:
     return median(one.wall_ns for one in accounts) / 1e6
 
 
-def run_case(case: Case, ceilings: tuple[Ceiling, ...], into: Path, *, steps: int = 8) -> tuple[Attribution, float]:
-    """The attribution of a case, and its bare step time; the trace and the kernel's account of it stay in the folder.
+def profile_case(case: Case, into: Path, *, steps: int = 8) -> float:
+    """Milliseconds of a case's bare step; its trace and the kernel's account of it stay in the folder.
 
     The account says how long the steps waited for a CPU: without it, a core that others held looks like host code.
     """
@@ -182,7 +182,13 @@ def run_case(case: Case, ceilings: tuple[Ceiling, ...], into: Path, *, steps: in
     bare = time_steps(step, steps)
     profiled = profile_steps(step, steps, into)
     write_accounts([*bare, *profiled], "planted", 1, into / RESOURCE_FILE)
-    return judge_case(into, ceilings, median_ms(bare)), median_ms(bare)
+    return median_ms(bare)
+
+
+def run_case(case: Case, ceilings: tuple[Ceiling, ...], into: Path, *, steps: int = 8) -> tuple[Attribution, float]:
+    """The attribution of a case, and its bare step time."""
+    bare_ms = profile_case(case, into, steps=steps)
+    return judge_case(into, ceilings, bare_ms), bare_ms
 
 
 def judge_case(folder: Path, ceilings: tuple[Ceiling, ...], bare_ms: float) -> Attribution:
@@ -204,7 +210,7 @@ def claimed(attribution: Attribution) -> bool:
 def measure_into(folder: Path, case: Case, ceilings: tuple[Ceiling, ...]) -> None:
     """Everything that a case is judged by, written down: its trace, its account, its times and the ceilings."""
     folder.mkdir(parents=True, exist_ok=True)
-    _, bare_ms = run_case(case, ceilings, folder)
+    bare_ms = profile_case(case, folder)
     fixed_ms = median_ms(time_steps(case.fixed(), 8)) if case.fixed is not None else None
     times = {"bare_ms": bare_ms, "fixed_ms": fixed_ms, "ceilings": [one.model_dump(mode="json") for one in ceilings]}
     (folder / TIMES_FILE).write_text(json.dumps(times))
