@@ -30,8 +30,11 @@ TIMED = (
     "tests/unit/test_pytest_plugin.py",
 )
 """Rooms whose tests start processes and servers, and wait for them; all others judge values, which nothing disturbs."""
-LARGEST_SHARE = 0.1
-"""Of the processor time that was wanted; what is taken above it may have made the failure."""
+VALUES = ("tests/unit/load/test_saturation",)
+"""Of those rooms, what judges values all the same: simulations, whose clocks are numbers."""
+LARGEST_SHARE, LEAST_S = 0.1, 0.2
+"""Of the processor time that was wanted; what is taken above it may have made the failure, unless it is next to nothing:
+the kernel counts by hundredths of a second, and a test of values is over in less than two of them."""
 STRICT = "LYNXBENCH_STRICT"
 TICKS = os.sysconf("SC_CLK_TCK")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
@@ -49,10 +52,10 @@ class ProcessorTime:
     taken_s: float
 
     def share_taken_until(self, later: ProcessorTime) -> float:
-        """Of the time that was wanted between the two; 0 where none was."""
+        """Of the time that was wanted between the two; 0 where none was, or what was taken is next to nothing."""
         taken = later.taken_s - self.taken_s
         wanted = later.used_s - self.used_s + taken
-        return taken / wanted if wanted > 0 else 0.0
+        return taken / wanted if taken >= LEAST_S and wanted > 0 else 0.0
 
 
 def read_processor_time() -> ProcessorTime:
@@ -98,7 +101,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Once, and a second time where the first failed while it was disturbed."""
-    if not item.nodeid.startswith(TIMED) or os.environ.get(STRICT):
+    if not item.nodeid.startswith(TIMED) or item.nodeid.startswith(VALUES) or os.environ.get(STRICT):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports, share = _carried_out(item, nextitem)

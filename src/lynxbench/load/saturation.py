@@ -45,8 +45,9 @@ MARGIN = 2.0
 """A rate is asked where it is expected to be decided with the requests at hand, by this margin: the curve is rough."""
 MOST_NARROWING = 4.0
 """Probes that narrow the pair may take so many times the claim's seconds; then it is left as wide as it is."""
-WATCH_S, WATCH_SHARE = 120.0, 0.25
-"""A claim is watched for at least so many seconds, or this share of the search's: disturbances keep to the clock."""
+WATCH_S, WATCH_SHARE, NONE_LATE_SHARE = 120.0, 0.25, 1 / 3
+"""A claim is watched for so many seconds, or this share of the search's: disturbances keep to the clock. For the larger
+share where none was late yet at any rate: a pass by distance is quick."""
 AGAIN = 0.25
 """A probe of a claim has at least this share of what the claim rests on, and the follow-up this share of the first; a
 rate that failed is asked again unless bounds were missed, at it or under it, for this share of the claim's time."""
@@ -224,10 +225,11 @@ class _Search:
         blocked = [*self.seen.lost, *(rate for rate in self.seen.fails(0.0) if self.seen.at(rate))]
         rate = min([rate, *(other * (1 - min(step, 0.5)) for other in blocked)])
         lowest = LOWEST * self.seen.ceiling_per_s
+        surprises = len(self.seen.lost) if self._is_timed and not self.held else 0  # what was foreseen cost more
         choice, best, any_late = None, 0.0, self.seen.any_late()
         while rate >= lowest:
             at_hand = self._affordable(rate, Purpose.CLAIM) - self.seen.beside_s() * rate
-            part = MARGIN * self.seen.cost_to_pass(rate) / max(at_hand, 1.0)
+            part = MARGIN ** (1 + surprises) * self.seen.cost_to_pass(rate) / max(at_hand, 1.0)
             worth = (1.0 if any_late else rate) / max(part, 1.0)
             if worth > best:
                 choice, best = rate, worth
@@ -270,7 +272,8 @@ class _Search:
             return 0.0
         # a window shorter than those that undid earlier claims would have passed them too
         whole = max([self.seen.telling(), WATCH_S * rate_per_s, *map(self.seen.asked, self.seen.lost)])
-        whole = min(whole, WATCH_SHARE * self.rule.max_seconds * rate_per_s, self.rule.max_requests / 2)
+        share = WATCH_SHARE if self.seen.any_late() else NONE_LATE_SHARE
+        whole = min(whole, share * self.rule.max_seconds * rate_per_s, self.rule.max_requests / 2)
         if purpose is not Purpose.FOLLOW_UP:
             return AGAIN * whole
         asked = self.seen.asked(rate_per_s)
@@ -288,8 +291,7 @@ class _Search:
         return max(math.ceil(goal / 2), shortest, SHORTEST_SCOUT)
 
     def _ask(self, rate_per_s: float, purpose: Purpose) -> None:
-        scout = purpose is Purpose.SCOUT
-        most = self._affordable(rate_per_s, purpose)
+        scout, most = purpose is Purpose.SCOUT, self._affordable(rate_per_s, purpose)
         wanted, to_watch = self._first_look(rate_per_s, purpose, most), self._to_watch(rate_per_s, purpose)
         if scout:
             most = min(most, wanted * 2 ** (SCOUT_LOOKS - 1))

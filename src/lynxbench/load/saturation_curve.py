@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,8 @@ def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_p
     Per bound, the log-odds of a miss rise with the log of the rate along a line through the allowed share at the
     capacity; position and steepness are weighed on a grid. Several bounds: the one that breaks first counts.
     """
+    if any(share.late for _, shares in probes for share in shares):  # then distance is no evidence: lateness comes
+        probes = [(rate, [replace(share, tail=1.0) for share in shares]) for rate, shares in probes]
     bounds = len(probes[0][1]) if probes else 1
     by_bound = ([(rate, shares[place]) for rate, shares in probes] for place in range(bounds))
     estimates = (_estimate_for_bound(shares, ceiling_per_s, place) for place, shares in enumerate(by_bound))
@@ -105,8 +107,9 @@ def _score(probes: Sequence[tuple[float, Share]], rates: Float64, slopes: Float6
         allowed = share.bound.violations
         odds = math.log(allowed / (1 - allowed)) + np.clip(steep * (math.log(rate) - rates), -700, 700)
         hits = share.interval.estimate * share.effective
+        effective = share.effective / share.tail  # none late, and none near a limit far away: as if so many were not
         weight = 1.0 if centre is None else 1 / (1 + ((math.log(rate) - centre) / NEAR) ** 2)
-        score = score + weight * (hits * odds - share.effective * np.logaddexp(0.0, odds))
+        score = score + weight * (hits * odds - effective * np.logaddexp(0.0, odds))
     return score
 
 

@@ -30,6 +30,9 @@ ENOUGH_SLOW = 30
 """Slow requests that can show how they cluster."""
 FEWEST_TIMES = 20.0
 """A correlation time is only believed when the probe is this many times longer (Sokal 1997 asks for a multiple)."""
+FAR_TIMES = 5.0
+"""Where the limit is far away a probe so many times longer may speak: what a shorter one does not know of its
+correlation is made up for by distance (`far_worth`). A queue that builds up shows less: its latencies are one rise."""
 LOOK_GROWTH = math.sqrt(2)
 """A probe is looked at whenever it is so many times as long; it is held against the look at half of its requests.
 Every second look, at doublings, may pass it; those between may only fail it."""
@@ -47,16 +50,14 @@ MEMORY = 0.3
 NONE_LATE = 0.05
 """No look passes on fewer requests than would show the bound at 95 % without a late one (the rule of three, Hanley and
 Lippman-Hand 1983): short probes are where luck passes, and the requests cost little beside those of the long ones."""
-FAR, CALM = 3.0, 0.9
+FAR, CALM = 1.0, 0.9
 """A limit so many times as far beyond the slowest request as that is from the median is far away; not near the ceiling,
 above this utilisation: a queue may yet build up of which nothing was seen."""
 TAIL_SHAPE = 0.5
-"""Shape of the tail assumed beyond the slowest request where the limit is far away (generalised Pareto; servers'
-latencies are lighter: at 0.5 not even their variance exists)."""
+"""Shape of the tail assumed over the median where the limit is far away (generalised Pareto; servers' latencies are
+lighter: at 0.5 not even their variance exists)."""
 SMALLEST_SPREAD = 0.05
 """The least spread of latencies, of the slowest: a server of constant answers is not infinitely far from its limit."""
-FEWEST_EFFECTIVE = 10.0
-"""No look passes on fewer effective requests, however far the limit is."""
 PROSPECT = 4
 """How many times the requests a probe is asked to look ahead by `prospect`: two doublings."""
 BATCHES = 8
@@ -131,6 +132,14 @@ class Share:
         """Late requests after the start-up."""
         return self.interval.estimate * self.counted
 
+    def grown(self, growth: float) -> "Share":
+        """With so many times the requests, if all that is to come were like what has come."""
+        more = growth
+        if self.tail < 1:
+            times = self.counted / self.correlation_requests
+            more = far_worth(growth * times) / far_worth(times)
+        return replace(self, effective=more * self.effective, counted=int(growth * self.counted))
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -198,9 +207,8 @@ def _could_pass(share: Share, sure: Confidence) -> bool:
 def fewest_effective(bound: LatencyBound, sure: Confidence, tail: float = 1.0) -> float:
     """Effective requests, none of them late, without which nothing passes."""
     if bound.violations >= tail:
-        return FEWEST_EFFECTIVE
-    needed = math.log(1 / min(sure.pass_error, NONE_LATE)) / -math.log1p(-bound.violations / tail)
-    return max(needed, FEWEST_EFFECTIVE)
+        return 1.0
+    return max(math.log(1 / min(sure.pass_error, NONE_LATE)) / -math.log1p(-bound.violations / tail), 1.0)
 
 
 def fewest_requests(bounds: Sequence[LatencyBound], sure: Confidence) -> int:
@@ -216,21 +224,48 @@ def _share(latencies_s: Float64, bound: LatencyBound, utilisation: float, before
     tail = unseen_tail(latencies_s, bound.limit_s) if utilisation <= CALM and not late.any() else 1.0
     if tail < 1:  # what was not seen is told from all latencies, so it is their own time that counts
         correlation = max(correlation, _blocked_time(latencies_s))
-    seen = count >= FEWEST_TIMES * correlation
-    settled = seen and before is not None and correlation <= STILL_GROWING * before.correlation_requests
     share = float(late.mean()) if count else 1.0
-    memory = max(correlation * memory_at_bound(share, bound.violations), memory_floor(utilisation))
+    floor = memory_floor(utilisation)
+    if tail < 1:
+        seen = settled = count >= FAR_TIMES * correlation
+        effective = min(far_worth(count / correlation), count / floor)
+    else:
+        seen = count >= FEWEST_TIMES * correlation
+        settled = seen and before is not None and correlation <= STILL_GROWING * before.correlation_requests
+        effective = count / max(correlation * memory_at_bound(share, bound.violations), floor)
     grows = _queue_grows(np.minimum(latencies_s, 10 * bound.limit_s), bound.limit_s)
-    effective = max(1.0, count / memory)
+    effective = max(1.0, effective)
     return Share(bound, Interval(share, share, share), effective, correlation, seen, settled, count, tail, grows)
 
 
+def far_worth(times: float) -> float:
+    """Effective requests of a probe that is so many correlation times long, none of them near a limit far away.
+
+    A correlation time that was not seen FEWEST_TIMES over may be longer by as much as is lacking.
+    """
+    return times * min(1.0, times / FEWEST_TIMES)
+
+
+def far_times(effective: float) -> float:
+    """The inverse: correlation times that are worth so many effective requests, and enough to speak."""
+    return max(effective, math.sqrt(min(effective, FEWEST_TIMES) * FEWEST_TIMES), FAR_TIMES)
+
+
 def unseen_tail(latencies_s: Float64, limit_s: float) -> float:
-    """Of requests slower than any that was seen, the share that may be late: 1 unless the limit is far away."""
+    """Of requests slower than any that was seen, the share that may be late: 1 unless the limit is far away.
+
+    Over the median a generalised Pareto law of shape TAIL_SHAPE whose mean is that of the slower half.
+    """
     slowest = float(latencies_s.max(initial=0.0))
-    spread = max(slowest - float(np.median(latencies_s)), SMALLEST_SPREAD * slowest) if slowest > 0 else 0.0
-    reach = (limit_s - slowest) / spread if spread > 0 else 0.0
-    return 1.0 if reach < FAR else float((1 + TAIL_SHAPE * reach) ** (-1 / TAIL_SHAPE))
+    if slowest <= 0:
+        return 1.0
+    median = float(np.median(latencies_s))
+    spread = max(slowest - median, SMALLEST_SPREAD * slowest)
+    if (limit_s - slowest) / spread < FAR:
+        return 1.0
+    scale = (1 - TAIL_SHAPE) * float(latencies_s[latencies_s >= median].mean() - median)
+    at_slowest = max(scale, SMALLEST_SPREAD * slowest) + TAIL_SHAPE * (slowest - median)
+    return float((1 + TAIL_SHAPE * (limit_s - slowest) / at_slowest) ** (-1 / TAIL_SHAPE))
 
 
 def bounded(share: Share, to_pass: float, sure: Confidence) -> Share:
@@ -245,10 +280,7 @@ def bounded(share: Share, to_pass: float, sure: Confidence) -> Share:
 
 def prospect(shares: Sequence[Share], to_pass: float, sure: Confidence, growth: float) -> ProbeOutcome:
     """What so many times the requests would come to, if all that is to come were like what has come."""
-    grown = [
-        bounded(replace(s, effective=growth * s.effective, counted=int(growth * s.counted)), to_pass, sure)
-        for s in shares
-    ]
+    grown = [bounded(share.grown(growth), to_pass, sure) for share in shares]
     if all(share.interval.high <= share.bound.violations for share in grown):
         return ProbeOutcome.PASS
     fails = any(share.interval.low > share.bound.violations for share in grown)

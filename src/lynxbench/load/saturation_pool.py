@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from lynxbench.load.saturation_curve import CapacityEstimate, estimate_capacity
 from lynxbench.load.saturation_judge import (
     BUSIEST,
+    FAR_TIMES,
     FEWEST_TIMES,
     NONE_LATE,
     START_UP,
@@ -21,6 +22,8 @@ from lynxbench.load.saturation_judge import (
     ProbeOutcome,
     Share,
     bounded,
+    far_times,
+    far_worth,
     fewest_effective,
     memory_at_bound,
     memory_floor,
@@ -111,7 +114,9 @@ class SeenRates:
 
     def estimate(self, rate_per_s: float = 0.0, running: Sequence[Share] = ()) -> CapacityEstimate:
         """Where the capacity lies, by all probes and one that is under way."""
-        passed = max((probe.rate_per_s for probe in self.probes if probe.outcome is ProbeOutcome.PASS), default=0.0)
+        late = self.any_late() or any(share.late > 0 for share in running)
+        passes = (p for p in self.probes if p.outcome is ProbeOutcome.PASS and (late or not p.scout))
+        passed = max((probe.rate_per_s for probe in passes), default=0.0)
         evidence = [(p.rate_per_s, p.shares) for p in self.probes if not p.scout or p.rate_per_s > passed]
         if running:
             return estimate_capacity([*evidence, (rate_per_s, running)], self.ceiling_per_s)
@@ -128,7 +133,8 @@ class SeenRates:
             probes += [(rate_per_s, share) for share in running[place : place + 1]]
             own = [share for rate, share in probes if rate == rate_per_s]
             pool = next(shares for rates, shares in _pools(probes) if rate_per_s in rates)
-            together.append(bounded(_together(own, pool), self.to_pass, self.sure))
+            floor = memory_floor(rate_per_s / self.ceiling_per_s)
+            together.append(bounded(_together(own, pool, floor), self.to_pass, self.sure))
         return tuple(together)
 
     def shown(self) -> float | None:
@@ -156,12 +162,15 @@ class SeenRates:
         for place, bound in enumerate(self.bounds):
             late = estimate.late_share(rate_per_s, bound.violations) if place == estimate.place else 0.0
             tails = [probe.shares[place].tail for probe in self.probes if probe.rate_per_s >= rate_per_s]
+            correlation = self._expected_correlation(rate_per_s, place)
             if (tail := min(tails, default=1.0)) < 1:
                 effective = fewest_effective(bound, self.sure, min(TAIL_MARGIN * tail, 1.0))
-            else:
-                effective = effective_to_pass(late, bound, NONE_LATE)
-            to_see = FEWEST_TIMES * self._expected_correlation(rate_per_s, place)
-            costs.append(max(effective * self._expected_memory(rate_per_s, late, place), to_see))
+                floor = effective * memory_floor(rate_per_s / self.ceiling_per_s)
+                costs.append(max(far_times(effective) * correlation, floor))
+                continue
+            effective = effective_to_pass(late, bound, NONE_LATE)
+            memory = self._expected_memory(rate_per_s, late, place)
+            costs.append(max(effective * memory, FEWEST_TIMES * correlation))
         return max(costs) / (1 - START_UP)
 
     def cost_to_fail(self, rate_per_s: float) -> float:
@@ -223,7 +232,7 @@ def _late_share(shares: Sequence[Share]) -> float:
     return sum(share.late for share in shares) / sum(share.counted for share in shares)
 
 
-def _together(own: Sequence[Share], pool: Sequence[Share]) -> Share:
+def _together(own: Sequence[Share], pool: Sequence[Share], floor: float) -> Share:
     """The share of late requests of a pool, each request alike, on what the rate's own requests are worth.
 
     They hang together as their late ones do on average, or those of the whole pool, whichever is longer; what differs
@@ -238,14 +247,21 @@ def _together(own: Sequence[Share], pool: Sequence[Share]) -> Share:
         scatter = sum((share.late - share.counted * late) ** 2 / share.counted for share in pool)
         squares = scatter / memory / (late * (1 - late))
         memory *= squares / freedom if squares > chdtri(freedom, 1 - DISPERSED) else 1.0
+    effective = counted / memory
+    settled = any(share.settled for share in own) or _agree(own)
+    tail, longest = max(share.tail for share in pool), max(share.correlation_requests for share in own)
+    if tail < 1:  # windows that are too short to believe their correlation time make up for it together
+        effective = max(effective, min(far_worth(counted / longest), counted / floor))
+        settled = counted >= FAR_TIMES * longest
     return replace(
         own[0],
         interval=Interval(late, late, late),
-        effective=max(1.0, counted / memory),
+        effective=max(1.0, effective),
+        correlation_requests=longest,
         counted=counted,
-        settled=any(share.settled for share in own) or _agree(own),
-        seen=counted >= FEWEST_TIMES * max(share.correlation_requests for share in own),
-        tail=max(share.tail for share in pool),
+        settled=settled,
+        seen=counted >= FEWEST_TIMES * longest,
+        tail=tail,
         grows=False,
     )
 

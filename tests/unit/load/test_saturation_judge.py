@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from lynxbench.load.saturation_judge import (
+    FAR_TIMES,
+    FEWEST_TIMES,
     Confidence,
     LatencyBound,
     Look,
     ProbeOutcome,
     correlation_requests,
+    far_times,
+    far_worth,
     fewest_requests,
     judge,
     memory_at_bound,
@@ -126,8 +130,53 @@ def test_a_limit_that_is_far_away_needs_fewer_requests() -> None:
     late = latencies.copy()
     late[200] = 3.0
     assert looked(late, far).outcome is ProbeOutcome.UNDECIDED
-    assert unseen_tail(latencies[:, 0], 0.25) == 1.0
-    assert 0 < unseen_tail(latencies[:, 0], 2.0) < 0.01
+    assert unseen_tail(latencies[:, 0], 0.23) == 1.0
+    tails = [unseen_tail(latencies[:, 0], limit) for limit in (0.23, 0.25, 0.3, 0.5, 2.0)]
+    assert tails == sorted(tails, reverse=True), "the farther the limit, the less lies beyond it"
+    assert tails[1] > 0.25, "a limit hardly beyond the slowest is hardly any evidence"
+    assert 0 < tails[-1] < 0.01
+
+
+def test_the_tail_assumed_is_heavier_than_that_of_what_servers_do() -> None:
+    rng = np.random.default_rng(11)
+    laws = (rng.standard_exponential, rng.standard_normal, lambda size: rng.lognormal(0, 0.8, size))
+    for law in laws:
+        seen, unseen = 0.2 + 0.02 * np.abs(law(1000)), 0.2 + 0.02 * np.abs(law(1_000_000))
+        slower = unseen[unseen > seen.max()]
+        for limit in seen.max() + np.array([0.1, 0.2, 0.4]):
+            assert (slower > limit).mean() <= unseen_tail(seen, float(limit))
+
+
+def waves(count: int, period: int, low: float = 0.010, high: float = 0.014) -> Float64:
+    """Latencies that rise and fall together, as those of requests do that share a batch."""
+    rng = np.random.default_rng(5)
+    level = np.repeat(rng.uniform(low, high, math.ceil(count / period)), period)[:count]
+    return np.asarray(level[:, None] + rng.normal(0, 1e-4, (count, 1)))
+
+
+def test_a_far_limit_makes_up_for_a_correlation_time_that_was_not_seen_twenty_times() -> None:
+    bound = LatencyBound(0.05, 0.05, "time-per-token")
+    (share,) = looked(waves(1000, 60), bound, utilisation=0.7).shares
+    times = share.counted / share.correlation_requests
+    assert FAR_TIMES <= times < FEWEST_TIMES
+    assert share.effective == pytest.approx(far_worth(times)), "worth less than so many times"
+    assert looked(waves(1000, 60), bound, utilisation=0.7).outcome is ProbeOutcome.PASS
+    nearer = LatencyBound(0.017, 0.05, "time-per-token")
+    assert looked(waves(1000, 60), nearer, utilisation=0.7).outcome is ProbeOutcome.UNDECIDED, "distance is short"
+    assert looked(waves(1000, 60), bound, utilisation=0.95).outcome is ProbeOutcome.UNDECIDED, "near the ceiling"
+    assert looked(waves(250, 60), bound, utilisation=0.7).outcome is ProbeOutcome.UNDECIDED, "four waves are too few"
+
+
+def test_a_queue_that_builds_up_is_not_far_inside_its_limit() -> None:
+    rng = np.random.default_rng(6)
+    rising = 0.02 + np.linspace(0.0, 0.06, 1000)[:, None] + rng.exponential(0.005, (1000, 1))
+    assert looked(rising, LatencyBound(1.0, 0.01), utilisation=0.85).outcome is ProbeOutcome.UNDECIDED
+
+
+def test_effective_requests_and_correlation_times_of_a_far_limit_are_inverse() -> None:
+    for times in (6.0, 10.0, 19.0, 20.0, 50.0):
+        assert far_times(far_worth(times)) == pytest.approx(times)
+    assert far_times(0.5) == FAR_TIMES
 
 
 def test_what_more_requests_would_come_to() -> None:

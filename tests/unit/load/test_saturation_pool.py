@@ -93,10 +93,12 @@ def far(counted: int, memory: float, *, tail: float = 0.002, settled: bool = Fal
     return replace(share(0.0, counted, memory), tail=tail, settled=settled, seen=settled)
 
 
-def test_a_limit_far_away_costs_as_many_correlation_times_as_are_looked_for() -> None:
-    rates = seen((40.0, far(200, memory=30.0)))
-    needed = rates.cost_to_pass(40.0) * 0.8 / 30.0
-    assert 20 <= needed <= 25, "20 to see the time whole, 10 effective requests at the memory of a failing rate"
+def test_the_nearer_a_far_limit_is_the_more_correlation_times_it_costs() -> None:
+    costs = [seen((40.0, far(200, memory=30.0, tail=tail))).cost_to_pass(40.0) * 0.8 / 30.0 for tail in (0.002, 0.02)]
+    assert costs[0] == pytest.approx(5.0), "as few as are heard"
+    assert costs[1] == pytest.approx(math.sqrt(20 * math.log(20) / -math.log1p(-0.01 / 0.05)), rel=1e-6)
+    near = seen((40.0, far(200, memory=30.0, tail=1.0))).cost_to_pass(40.0) * 0.8 / 30.0
+    assert near > 20, "and one that is not far, as many as show the time whole"
 
 
 def test_requests_that_run_at_once_hang_together_for_about_as_long_at_a_lower_rate() -> None:
@@ -106,12 +108,36 @@ def test_requests_that_run_at_once_hang_together_for_about_as_long_at_a_lower_ra
 
 
 def test_two_windows_see_a_memory_whole_that_each_alone_is_too_short_for() -> None:
-    rates = seen((40.0, far(450, memory=40.0)), (40.0, far(450, memory=45.0)))
-    assert rates.pooled(40.0)[0].settled
-    growing = seen((40.0, far(450, memory=20.0)), (40.0, far(450, memory=45.0)))
-    assert not growing.pooled(40.0)[0].settled, "the second found it more than half as long again"
-    short = seen((40.0, far(800, memory=45.0)), (40.0, far(100, memory=45.0)))
-    assert not short.pooled(40.0)[0].settled, "a short window agrees with everything"
+    def windows(*each: tuple[int, float]) -> Share:
+        return seen(*((40.0, far(counted, memory, tail=1.0)) for counted, memory in each)).pooled(40.0)[0]
+
+    assert windows((450, 40.0), (450, 45.0)).settled
+    assert not windows((450, 20.0), (450, 45.0)).settled, "the second found it more than half as long again"
+    assert not windows((800, 45.0), (100, 45.0)).settled, "a short window agrees with everything"
+
+
+def test_windows_of_a_far_limit_are_worth_what_the_longest_time_among_them_makes_of_all() -> None:
+    (together,) = seen((40.0, far(200, memory=20.0)), (40.0, far(250, memory=45.0))).pooled(40.0)
+    assert together.settled
+    assert together.correlation_requests == 45.0
+    assert together.effective >= (450 / 45) ** 2 / 20
+    (few,) = seen((40.0, far(90, memory=20.0)), (40.0, far(90, memory=45.0))).pooled(40.0)
+    assert not few.settled, "four times is too little to be heard"
+    (busy,) = seen((90.0, far(300, memory=2.0, settled=True)), (90.0, far(300, memory=2.0, settled=True))).pooled(90.0)
+    assert busy.effective <= 300, "no more than either window showed by itself"
+
+
+def test_lateness_anywhere_ends_what_distance_says_of_the_capacity() -> None:
+    quiet = seen((40.0, far(300, memory=30.0)), (60.0, far(300, memory=30.0))).estimate().rate_per_s
+    late = seen((40.0, far(300, memory=30.0)), (60.0, share(0.05, 300, memory=30.0))).estimate().rate_per_s
+    assert quiet > 70
+    assert late < 62
+
+
+def test_a_scout_that_passes_is_evidence_until_a_probe_does() -> None:
+    rates = seen()
+    rates.probes.append(replace(probe(40.0, far(300, memory=10.0), ProbeOutcome.PASS), scout=True))
+    assert rates.estimate().rate_per_s > 60, "the next is asked higher, not the same rate again"
 
 
 def test_what_a_probe_takes_beside_its_arrivals_is_told_from_all_of_them() -> None:
