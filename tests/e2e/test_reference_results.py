@@ -33,6 +33,8 @@ RESULTS = (
     "9e8b7d9c",
     "2e6f7480",
     "6af29447",
+    "9fa687d8",
+    "1dd13ee9",
 )
 DOUBTFUL = ("9be0a15f", "5ee5e3ce", "3b01347e")
 """Eager decode: the host paces it. A vLLM with 1 and 8 in flight: too short. They are told as what they are."""
@@ -48,6 +50,8 @@ REPEATED = (
     "llm-decode-8",
     "stress",
     "llm-decode-weights",
+    "vision-gpu",
+    "training-step-gpu",
 )
 """Contracts that were measured in two separate calls."""
 MISSED = "llm-decode-8"

@@ -33,8 +33,8 @@ TIMED = (
 VALUES = ("tests/unit/load/test_saturation",)
 """Of those rooms, what judges values all the same: simulations, whose clocks are numbers."""
 LARGEST_SHARE, LEAST_S = 0.1, 0.2
-"""Of the processor time that was wanted; what is taken above it may have made the failure, unless it is next to nothing:
-the kernel counts by hundredths of a second, and a test of values is over in less than two of them."""
+"""Of the processor time that was wanted; what is taken above it may have made the failure, unless it is next to
+nothing: the kernel counts by hundredths of a second, and a test of values is over in less than two of them."""
 STRICT = "LYNXBENCH_STRICT"
 TICKS = os.sysconf("SC_CLK_TCK")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
