@@ -147,3 +147,15 @@ def test_what_a_quota_withholds_is_taken_too(
     monkeypatch.setattr(disturbed, "CONTROL_GROUPS", tmp_path)
     monkeypatch.setattr(disturbed, "OWN_GROUPS", tmp_path / "cgroup")
     assert disturbed._withheld_s() == withheld_s
+
+
+def test_what_the_kernel_counts_in_a_test_of_values_is_no_disturbance() -> None:
+    assert ProcessorTime(1.0, 1.0).share_taken_until(ProcessorTime(1.02, 1.02)) == 0.0, "two ticks of four"
+    assert ProcessorTime(1.0, 1.0).share_taken_until(ProcessorTime(2.0, 2.0)) == 0.5
+
+
+def test_simulations_of_a_timed_room_are_never_excused(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disturbed, "VALUES", ("test_timed.py",))
+    outcomes, _, ran = _outcomes(suite, monkeypatch, [0.5, 0.5], FAILING.format(passes_after=9))
+    assert outcomes == {"failed": 1}
+    assert ran == 1
