@@ -173,6 +173,48 @@ def test_a_copy_that_repeats_costs_its_readers_too(
     assert repeated.gain_if_removed.estimate == pytest.approx(3.0 / 0.25, rel=0.15)
 
 
+def gathered(source: list[int], rows: int, *, whole: bool = True) -> dict[str, Any]:
+    """Rows picked by index, as PyTorch does it on a device: the index is spread over whole rows, or has them all."""
+    picked = [rows, *source[1:]]
+    dense, spread = [source[1], 1], [1, 0]
+    return {
+        "Input Dims": [source, picked, picked],
+        "Input type": ["float", "long int", "float"],
+        "Input Strides": [dense, spread if whole else dense, dense],
+    }
+
+
+@pytest.mark.parametrize(
+    ("picking", "is_copy"),
+    [
+        (gathered([32, 31_250], 32), True),
+        (gathered([32, 31_250], 16), True),
+        (gathered([32, 31_250], 8), False),
+        (gathered([32, 31_250], 32, whole=False), False),
+        (gathered([10_000, 100], 10_000), False),
+    ],
+    ids=["all of them", "half of them", "few are looked up", "each number by itself", "rows of a small table"],
+)
+def test_large_rows_that_are_only_written_in_another_order_are_copies(
+    make_event: Make,
+    make_operands: Make,
+    attribute: Callable[..., Attribution],
+    picking: dict[str, Any],
+    is_copy: bool,
+) -> None:
+    reader = ("aten::sum", 1.0, make_operands([1000, 1000]))
+    steps = device_steps(make_event, ("aten::gather", 2.0, picking), reader)
+    said = attribute(steps, 3.0, rules=9)
+    assert ("only to copy" in said.sentence) is is_copy
+    assert "only to copy" not in attribute(steps, 3.0, rules=8).sentence
+    if is_copy:
+        assert (said.bound, said.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+        assert said.gain_if_removed.estimate == pytest.approx(3.0, rel=0.1)
+        assert any("8 of 21 gains" in line for line in said.evidence)
+    alone = attribute(device_steps(make_event, ("aten::gather", 2.0, picking)), 2.0, rules=9)
+    assert "only to copy" not in alone.sentence, "a step that does nothing else is taken at its word"
+
+
 def test_a_mask_that_is_written_out_is_named_and_a_word_is_not(
     make_event: Make, attribute: Callable[..., Attribution]
 ) -> None:

@@ -26,13 +26,20 @@ from lynxbench.attribute.judge.causes import (
 )
 from lynxbench.attribute.judge.gain_range import cap_range
 from lynxbench.attribute.judge.least_time import WholeStep
-from lynxbench.attribute.judge.needless_work import find_expansion, find_masked, find_picking, find_relaid
+from lynxbench.attribute.judge.needless_work import (
+    find_expansion,
+    find_masked,
+    find_picking,
+    find_relaid,
+    find_reordered,
+)
 from lynxbench.attribute.judge.roofline import WIDE, Ceilings
 from lynxbench.attribute.judge.step_figures import (
     ACCOUNTED,
     HOST_ENDS,
     MOSTLY_SOFTWARE,
     NEEDED,
+    REORDERED,
     REPLAYED,
     SOFTWARE,
     WHOLE,
@@ -236,14 +243,21 @@ def _copies(figures: StepFigures) -> tuple[float, float]:
     copies = [g for g in book.groups if g.kind is OperatorKind.COPY and g.category is Category.MEMORY_BANDWIDTH]
     moved = [group for group in copies if is_relocation(group.name)]
     share = sum(group.self_ns for group in moved) / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
-    return share, sum(group.calls for group in moved) / len(book)
+    again_ns, again = _reordered(figures)
+    share += again_ns * len(book) / float(book.wall_ns.sum()) if again else 0.0
+    return share, sum(group.calls for group in moved) / len(book) + again
+
+
+def _reordered(figures: StepFigures) -> tuple[float, float]:
+    return find_reordered(figures.book) if figures.rules >= REORDERED else (0.0, 0.0)
 
 
 def _beside_copies(figures: StepFigures) -> float:
     """The share of the kernels' time in anything but copies: one that does nothing else may have nothing to do."""
     kernels = [group for group in figures.book.groups if group.category in KERNELS]
     others = [group for group in kernels if group.kind not in (OperatorKind.COPY, OperatorKind.DISPATCH)]
-    return sum(group.self_ns for group in others) / max(1, sum(group.self_ns for group in kernels))
+    used = sum(group.self_ns for group in others) - _reordered(figures)[0] * len(figures.book)
+    return max(0.0, used) / max(1, sum(group.self_ns for group in kernels))
 
 
 def _gain_of_contracts_format(figures: StepFigures) -> Interval | None:

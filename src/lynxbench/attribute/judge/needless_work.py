@@ -7,6 +7,10 @@ from lynxbench.attribute.read.trace import NONE, EventKind
 
 MASK_PLACE = 3
 """Queries, keys and values stand before it."""
+LARGE_ROW_BYTES = 1 << 16
+"""A row of a table of embeddings is smaller; what one reader has in a cache, or one sample in a batch, is larger."""
+MOST_ROWS = 0.5
+"""Of a tensor: who picks fewer rows looks them up."""
 WHOLE_NUMBERS = frozenset({"long int", "int", "unsigned char", "signed char", "bool"})
 
 # --- rows picked by a product with ones and zeros ---------------------------------------------------------------------
@@ -49,6 +53,30 @@ def find_relaid(book: TimeBook) -> tuple[float, float]:
     relaid = [calls for calls in book.tiling.calls if is_layout(calls.kernel or "")]
     took = sum(int(calls.took_ns.sum()) for calls in relaid)
     return took / len(book), sum(len(calls.took_ns) for calls in relaid) / len(book)
+
+
+# --- rows in another order --------------------------------------------------------------------------------------------
+
+
+def find_reordered(book: TimeBook) -> tuple[float, float]:
+    """Nanoseconds and kernels a step that only write a tensor's rows again, most of them and large ones, by index."""
+    again = [
+        calls for calls in book.tiling.calls if calls.call is not None and _is_reordering(calls.call, calls.operator)
+    ]
+    took = sum(int(calls.took_ns.sum()) for calls in again)
+    return took / len(book), sum(len(calls.took_ns) for calls in again) / len(book)
+
+
+def _is_reordering(call: OperatorCall, operator: str | None) -> bool:
+    """A gather whose index says the same for whole rows: as PyTorch picks rows on a device."""
+    if operator != "aten::gather" or len(call.tensors) < 2:
+        return False
+    source, index = call.tensors[:2]
+    if index.dtype not in WHOLE_NUMBERS or not index.elements or not source.elements:
+        return False
+    indices = index.footprint / (index.whole_bytes / index.elements)
+    row_bytes = index.elements / max(1.0, indices) * source.whole_bytes / source.elements
+    return row_bytes >= LARGE_ROW_BYTES and index.elements >= MOST_ROWS * source.elements
 
 
 # --- operands that are larger than they need be ---------------------------------------------------------------------

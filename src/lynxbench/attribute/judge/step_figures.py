@@ -38,6 +38,8 @@ NEEDED = 7
 
 HOST_ENDS = 8
 """… since which gains on a CPU leave an operator's start behind, and reach as far as merged calls and formats do."""
+REORDERED = 9
+"""… since which rows that are only written in another order are copies."""
 
 SOFTWARE = (
     Category.LAUNCH,
