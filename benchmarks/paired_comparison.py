@@ -214,7 +214,7 @@ def neighbour() -> Iterator[None]:
     try:
         yield
     finally:
-        busy.terminate()
+        busy.kill()  # a handler of SIGTERM that it inherited would let it live
         busy.join()
 
 

@@ -1,9 +1,11 @@
 """`lynxbench schedule agent`: asks a server what is due, and carries it out here or on a fleet's nodes."""
 
+import contextlib
 import logging
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -56,9 +58,10 @@ def agent(
             dispatcher = FleetAgent(
                 client, fleet, nodes=on_fleet.asked_nodes(ray, nodes), options=options, declaration=declaration
             )
-            signal.signal(signal.SIGTERM, lambda *_: stop.set())
             log.info("asking %s %s for the fleet at %s", remote.url, asking, fleet.address)
-            if not dispatcher.work(stop, runs, once=once) and once:
+            with _stopped_by_sigterm(stop):
+                is_done = dispatcher.work(stop, runs, once=once)
+            if not is_done and once:
                 log.info("nothing is due")
         return
     on_fleet.refuse_fleet_options(together, wait, ship, env)
@@ -67,6 +70,16 @@ def agent(
         if not worker.poll():
             log.info("nothing is due")
         return
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     log.info("asking %s %s", remote.url, asking)
-    worker.work(stop, runs)
+    with _stopped_by_sigterm(stop):
+        worker.work(stop, runs)
+
+
+@contextlib.contextmanager
+def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
+    """The signal ends the work in order; whoever calls the command from Python has their own handler back."""
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

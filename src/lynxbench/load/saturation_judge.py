@@ -58,6 +58,8 @@ TAIL_SHAPE = 0.5
 lighter: at 0.5 not even their variance exists)."""
 SMALLEST_SPREAD = 0.05
 """The least spread of latencies, of the slowest: a server of constant answers is not infinitely far from its limit."""
+LEAST_TAIL = 1e-6
+"""However far the limit is, so much may lie beyond it."""
 PROSPECT = 4
 """How many times the requests a probe is asked to look ahead by `prospect`: two doublings."""
 BATCHES = 8
@@ -257,15 +259,15 @@ def unseen_tail(latencies_s: Float64, limit_s: float) -> float:
     Over the median a generalised Pareto law of shape TAIL_SHAPE whose mean is that of the slower half.
     """
     slowest = float(latencies_s.max(initial=0.0))
-    if slowest <= 0:
+    least = SMALLEST_SPREAD * slowest
+    if least <= 0:
         return 1.0
     median = float(np.median(latencies_s))
-    spread = max(slowest - median, SMALLEST_SPREAD * slowest)
-    if (limit_s - slowest) / spread < FAR:
+    if limit_s - slowest < FAR * max(slowest - median, least):
         return 1.0
     scale = (1 - TAIL_SHAPE) * float(latencies_s[latencies_s >= median].mean() - median)
-    at_slowest = max(scale, SMALLEST_SPREAD * slowest) + TAIL_SHAPE * (slowest - median)
-    return float((1 + TAIL_SHAPE * (limit_s - slowest) / at_slowest) ** (-1 / TAIL_SHAPE))
+    at_slowest = max(scale, least) + TAIL_SHAPE * (slowest - median)
+    return max(float((1 + TAIL_SHAPE * (limit_s - slowest) / at_slowest) ** (-1 / TAIL_SHAPE)), LEAST_TAIL)
 
 
 def bounded(share: Share, to_pass: float, sure: Confidence) -> Share:

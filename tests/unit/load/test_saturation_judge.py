@@ -135,6 +135,8 @@ def test_a_limit_that_is_far_away_needs_fewer_requests() -> None:
     assert tails == sorted(tails, reverse=True), "the farther the limit, the less lies beyond it"
     assert tails[1] > 0.25, "a limit hardly beyond the slowest is hardly any evidence"
     assert 0 < tails[-1] < 0.01
+    for next_to_nothing in (0.0, 5e-324, 1e-300):
+        assert 0 < unseen_tail(np.full(50, next_to_nothing), 2.0) <= 1, "however far the limit is"
 
 
 def test_the_tail_assumed_is_heavier_than_that_of_what_servers_do() -> None:
