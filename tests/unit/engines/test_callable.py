@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import threading
 import time
 from pathlib import Path
@@ -205,9 +204,8 @@ def test_one_millisecond_is_measured_within_half_a_percent() -> None:
         start = clock()
         session.step(index)
         wrapped.append(clock() - start)
-    # The lowest decile: other programs on the machine can only add time, and they add it to either side at random.
-    bare_ns, wrapped_ns = (statistics.quantiles(taken, n=10)[0] for taken in (bare, wrapped))
-    assert wrapped_ns == pytest.approx(bare_ns, rel=0.005)
+    # The shortest of either: other programs on the machine can only add time, here to more than nine in ten.
+    assert min(wrapped) == pytest.approx(min(bare), rel=0.005)
 
 
 def test_profile_without_torch_operators_accounts_for_all_wall_time(user_module, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
