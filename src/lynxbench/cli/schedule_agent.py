@@ -82,4 +82,4 @@ def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # None where it was not set from Python

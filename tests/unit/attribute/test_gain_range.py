@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lynxbench.attribute.judge.gain_range import calibrate, error_of, predict_range, recorded
+from lynxbench.attribute.judge.gain_range import calibrate, error_of, first_met, predict_range, recorded
+from lynxbench.model.result import RULES
 
 
 @pytest.mark.parametrize("cases", [19, 39, 99])
@@ -77,3 +78,8 @@ def test_cases_of_level_causes_do_not_widen_the_ranges_of_clear_ones() -> None:
         found = predict_range(case["estimated"], 7, level=True)
         assert found.low <= case["true"] <= found.high * 1.001
     assert predict_range(3.0, 7).high < predict_range(3.0, 7, level=True).high
+
+
+def test_an_edition_counts_what_was_first_met_when_it_was_made_and_a_later_one_takes_the_last_count() -> None:
+    assert first_met(8, on_device=True) == (4, 15)
+    assert first_met(RULES, on_device=True) == first_met(RULES + 7, on_device=True)

@@ -189,14 +189,16 @@ class Stepping:
         return self.now + 4.0
 
 
+def batching_searched(seed: tuple[int, int], budget_s: float) -> Saturation:
+    """A search of continuous batching, by a ceiling that is wrong by 2 %."""
+    rng = np.random.default_rng(seed)
+    rule = SearchRule(tolerance=0.15, max_seconds=budget_s, min_seconds=min(1.0, budget_s / 100))
+    return find_saturation(lambda rate: Stepping(rate, rng), 69.8 * rng.normal(1, 0.02), Stepping.BOUNDS, rule)
+
+
 @pytest.mark.slow
 def test_continuous_batching_is_claimed_high_within_a_budget_and_never_too_high() -> None:
-    def found(seed: int) -> Saturation:
-        rng = np.random.default_rng((seed, 77))
-        rule = SearchRule(tolerance=0.15, max_seconds=300.0, min_seconds=1.0)
-        return find_saturation(lambda rate: Stepping(rate, rng), 69.8 * rng.normal(1, 0.02), Stepping.BOUNDS, rule)
-
-    searches = [found(seed) for seed in range(6)]
+    searches = [batching_searched((seed, 77), 300.0) for seed in range(6)]
     assert all(each.confirmed for each in searches)
     claims = np.array([each.passed_per_s or 0.0 for each in searches]) / Stepping.TRUTH
     assert claims.max() < 1
@@ -206,12 +208,7 @@ def test_continuous_batching_is_claimed_high_within_a_budget_and_never_too_high(
 
 @pytest.mark.slow
 def test_continuous_batching_far_inside_its_limits_is_claimed_within_90_seconds() -> None:
-    def found(seed: int) -> Saturation:
-        rng = np.random.default_rng((seed, 78))
-        rule = SearchRule(tolerance=0.15, max_seconds=90.0, min_seconds=0.9)
-        return find_saturation(lambda rate: Stepping(rate, rng), 69.8 * rng.normal(1, 0.02), Stepping.BOUNDS, rule)
-
-    searches = [found(seed) for seed in range(8)]
+    searches = [batching_searched((seed, 78), 90.0) for seed in range(8)]
     assert sum(each.confirmed for each in searches) >= 7
     claims = np.array([each.passed_per_s or 0.0 for each in searches]) / Stepping.TRUTH
     assert claims.max() < 1

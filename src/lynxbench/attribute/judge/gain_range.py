@@ -20,7 +20,7 @@ from lynxbench.tables import read_table
 COVERED = 0.9
 FEWEST = 19
 """Cases below which the outermost of them do not bound nine in ten."""
-FIRST_MET = {8: {True: (4, 15), False: (14, 26)}, 9: {True: (8, 21), False: (14, 26)}}
+_FIRST_MET = {8: {True: (4, 15), False: (14, 26)}, 9: {True: (8, 21), False: (14, 26)}}
 """By edition, on a device and on a CPU: gains inside the range, of functions that no rule had met and that were called
 software-bound when they were first judged (docs/benchmarks.md; healthy ones and open verdicts do not count). What an
 edition says of a trace stays as it is: later ones are counted by the next."""
@@ -43,6 +43,11 @@ def recorded(rules: int = RULES, *, level: bool = False) -> dict[str, dict[str, 
     newest: dict[str, dict[str, float]] = editions[max(edition for edition in editions if edition <= rules)]
     apart = any(case.get("level") for case in newest.values())
     return {name: case for name, case in newest.items() if not apart or bool(case.get("level")) is level}
+
+
+def first_met(rules: int, *, on_device: bool) -> tuple[int, int]:
+    """Gains inside their range, and among how many, as an edition counts them: the newest count not newer than it."""
+    return _FIRST_MET[max(edition for edition in _FIRST_MET if edition <= rules)][on_device]
 
 
 def predict_range(estimated: float, rules: int = RULES, *, level: bool = False) -> Interval:

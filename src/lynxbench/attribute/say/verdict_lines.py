@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lynxbench.attribute.judge import causes
-from lynxbench.attribute.judge.gain_range import COVERED, FEWEST, FIRST_MET, recorded
+from lynxbench.attribute.judge.gain_range import COVERED, FEWEST, first_met, recorded
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
@@ -138,7 +138,7 @@ def _fix(draft: VerdictDraft, figures: StepFigures) -> tuple[str, ...]:
     if rules >= NEEDED:
         kept = f"{kept}; a step that is written in another way may gain far more"
     if rules >= HOST_ENDS:
-        inside, among = FIRST_MET[rules][figures.book.tiling.on_device]
+        inside, among = first_met(rules, on_device=figures.book.tiling.on_device)
         kept = f"{kept}: of functions that no rule had met, {inside} of {among} gains lay in their range"
     return (f"gain {gain.estimate:.2f} [{gain.low:.2f}, {gain.high:.2f}] supposes: {draft.cause.fix}; {kept}",)
 
