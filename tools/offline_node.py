@@ -57,7 +57,7 @@ PLAN: dict[str, float] = {
     "llm-chat": 150,
 }
 """The bundled GPU contracts with the seconds each may take, the most telling first."""
-EXPERIMENT_LIMIT_S = 520.0
+EXPERIMENT_LIMIT_S = TUNING_LIMIT_S = 520.0
 RESERVE_S = 20.0
 """Kept at the end of the time for packing."""
 LEAST_S = 20.0
@@ -67,8 +67,10 @@ GRACE_S = 15.0
 PART_BYTES = 15 << 20
 MOST_BYTES = 60 << 20
 ARCHIVE = "node.tar.gz"
-EXPERIMENT, RERUN = "experiment", "rerun"
+EXPERIMENT, RERUN, TUNING = "experiment", "rerun", "tuning"
 """What a step's name begins with where it is no contract."""
+ANALYSES = ("experiments", "tunings")
+"""Folders of what is concluded from several results."""
 SUMMARY = "summary.json"
 LOG = "log.txt"
 
@@ -117,7 +119,7 @@ def _installer(python: str, machine: str) -> list[str]:
 
 @dataclass
 class Step:
-    """One contract, or one result to run again, and what became of it."""
+    """One contract, experiment or tuning, or one result to run again, and what became of it."""
 
     name: str
     limit_s: float
@@ -136,7 +138,7 @@ class Node:
     def __init__(self, out: Path, state: Path, site: Path, within_s: float) -> None:
         self.out, self.state, self.site = out, state, site
         self.until = time.monotonic() + within_s
-        for folder in (out, state / "done", state / "runs", state / "experiments"):
+        for folder in (out, state / "done", state / "runs", *(state / place for place in ANALYSES)):
             folder.mkdir(parents=True, exist_ok=True)
         self.environment = {
             **os.environ,
@@ -215,7 +217,9 @@ def carry_out(node: Node, step: Step) -> dict[str, Any]:
     step.code, out, err = node.lynxbench(arguments, limit_s)
     step.seconds = round(time.monotonic() - began, 1)
     marker.unlink(missing_ok=True)
-    words = {0: "measured", 1: "void", 4: "cannot", 130: "interrupted", None: "killed"}
+    # a tuning that proves no gain ends with 1 and is a measurement all the same
+    no_gain = "measured" if step.name.startswith(f"{TUNING}:") else "void"
+    words = {0: "measured", 1: no_gain, 4: "cannot", 130: "interrupted", None: "killed"}
     step.status = words.get(step.code, "failed")
     if step.code in (130, None):
         marker.touch()
@@ -269,6 +273,8 @@ def _arguments(node: Node, step: Step, *, resume: bool) -> list[str]:
     kind, _, name = step.name.rpartition(":")
     if kind == EXPERIMENT:
         return ["experiment", "run", name, "--out", str(node.state / "experiments"), "--json", *goes_on]
+    if kind == TUNING:
+        return ["tune", name, "--out", str(node.state / "tunings"), "--json", *goes_on]
     runs = ["--out", str(node.state / "runs"), "--json"]
     return ["rerun", name, "--yes", *runs] if kind == RERUN else ["run", step.name, *runs, *goes_on]
 
@@ -317,7 +323,7 @@ def collect(node: Node, steps: Sequence[Step]) -> None:
 
 
 def _bundles(node: Node) -> list[tuple[str, Path]]:
-    """A signed bundle for each result and each experiment with its cells, written in this process to save starts."""
+    """A signed bundle for each result and each analysis with its results, written in this process to save starts."""
     folder = node.state / "bundles"
     folder.mkdir(exist_ok=True)
     if not (node.state / "ledger").exists():
@@ -337,7 +343,8 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
     with opened(None, os.environ) as ledger:
         whole = {
             done.name: list(read_analysis(done).body.cites)
-            for done in sorted((node.state / "experiments").iterdir())
+            for place in ANALYSES
+            for done in sorted((node.state / place).iterdir())
             if (done / "report.html").exists()
         }
         together = {one for cites in whole.values() for one in cites}
@@ -354,13 +361,13 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
 
 
 def _readable(node: Node) -> list[tuple[str, Path]]:
-    """What a person reads without a ledger: the reports. Everything else is in the bundles."""
+    """What a person reads without a ledger: reports, and what an analysis came to. All else is in the bundles."""
     return [
-        (f"reports/{folder.name}.{kind}", folder / f"report.{kind}")
-        for place in ("runs", "experiments")
+        (f"reports/{folder.name}.{kind}", folder / file)
+        for place in ("runs", *ANALYSES)
         for folder in sorted((node.state / place).iterdir())
-        for kind in ("html", "md")
-        if (folder / f"report.{kind}").exists()
+        for kind, file in (("html", "report.html"), ("md", "report.md"), ("json", "outcome.json"))
+        if (folder / file).exists()
     ]
 
 
@@ -396,6 +403,7 @@ def main() -> int:
     running.add_argument("--within", type=float, default=540, help="seconds for everything")
     running.add_argument("--contract", action="append", help="NAME or NAME=SECONDS; without it, all GPU contracts")
     running.add_argument("--experiment", action="append", default=[], help="NAME or NAME=SECONDS of an experiment")
+    running.add_argument("--tune", action="append", default=[], help="FILE or FILE=SECONDS of a contract with knobs")
     running.add_argument("--rerun", action="append", default=[], help="a BUNDLE=RESULT of an earlier call to run again")
     running.add_argument("--rerun-limit", type=float, default=120, help="seconds for each of them")
     unpacking = verbs.add_parser("unpack", help="what came back")
@@ -412,9 +420,13 @@ def main() -> int:
         bundle, _, result = pair.rpartition("=")
         import_bundle(node, Path(bundle))
         steps.append(Step(f"{RERUN}:{result}", chosen.rerun_limit))
-    for asked in chosen.experiment:
-        name, _, limit = asked.partition("=")
-        steps.append(Step(f"{EXPERIMENT}:{name}", float(limit) if limit else EXPERIMENT_LIMIT_S))
+    for kind, default_s, wanted in (
+        (EXPERIMENT, EXPERIMENT_LIMIT_S, chosen.experiment),
+        (TUNING, TUNING_LIMIT_S, chosen.tune),
+    ):
+        for asked in wanted:
+            name, _, limit = asked.partition("=")
+            steps.append(Step(f"{kind}:{name}", float(limit) if limit else default_s))
     for asked in chosen.contract or ([] if steps else list(PLAN)):
         name, _, limit = asked.partition("=")
         steps.append(Step(name, float(limit) if limit else PLAN.get(Path(name).stem, 120.0)))

@@ -391,7 +391,14 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     assert verified.code == 0, verified.out
     assert "✓ trials: holds: 3, each with its response and the accuracy gate" in verified.out
     assert "✓ choice: holds" in verified.out
-    forged = json.loads((folder / "tuning.json").read_text())
+    kept = (folder / "tuning.json").read_text()
+    longer = json.loads(kept)
+    longer["pairs"].append(longer["pairs"][0])
+    (folder / "tuning.json").write_text(json.dumps(longer))
+    doubted = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=bench)
+    assert doubted.code == 5
+    assert "pair 3 of 2 planned was not called for by those before it" in doubted.out
+    forged = json.loads(kept)
     forged["trials"][0]["response"] *= 1.5
     (folder / "tuning.json").write_text(json.dumps(forged))
     doubted = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=bench)

@@ -13,7 +13,7 @@ from lynxbench.evidence.documents import RESULT_FILE, read_document, read_result
 from lynxbench.experiment.analysing import ratio_of
 from lynxbench.experiment.cells import shown, space_of, tuned, untuned
 from lynxbench.experiment.searching import Point, Space, TrialOutcome
-from lynxbench.experiment.tuning_folder import OUTCOME_FILE, TuningFolder, TuningState
+from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, TuningState
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, visit_response
 from lynxbench.measure.responses import THROUGHPUT, response_unit
 from lynxbench.model.analyses import analysis_id
@@ -28,6 +28,8 @@ from lynxbench.stats.intervals import log_mean_interval, mean_interval
 
 CONFIRMATIONS = 5
 """Pairs of fresh processes, each on a seed of its own: the fewest that a verdict rests on (comparability rule R14)."""
+SPARE_PAIRS = 3
+"""Further pairs at most, where some turned out to be no sound evidence; how fast they were plays no part."""
 LARGEST_SEED = 2**31 - 1
 FAR = 2.0
 """Times the allowed loss. A loss that is a distance, as relative-error is, stays above the limit in a further setting
@@ -55,7 +57,12 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None, *,
         else None
     )
     gain = _gain(values["baseline"], values["tuned"], confidence, higher=higher) if best is not None else None
-    short_of = _shortfalls(folder) if gated else []
+    unsound = {i: why for i, pair in enumerate(state.pairs) if gated and (why := pair_lacks(folder, pair))}
+    sound = [i for i in range(len(state.pairs)) if i not in unsound]
+    by_sound = _gain(
+        [values["baseline"][i] for i in sound], [values["tuned"][i] for i in sound], confidence, higher=higher
+    )
+    short_of = _shortfalls(state.pairs, unsound, gain, by_sound) if gated else []
     refused = best is not None and best.accuracy.startswith("no-go")
     verdict = _verdict(chosen, gain, refused=refused, proven=not short_of)
     allowed = contract.optimisation
@@ -85,7 +92,8 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None, *,
         gain=gain,
         winners_curse=_curse(folder, chosen, values["tuned"], confidence),
         verdict=verdict,
-        sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings) + _not_proven(verdict, short_of),
+        sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings)
+        + (_not_proven(verdict, short_of) if short_of else _set_aside(verdict, state.pairs, unsound)),
         accuracy_missing=NO_SERVED_ACCURACY if isinstance(contract.engine, ServedEngine) else "",
         notes=state.notes,
     )
@@ -138,12 +146,12 @@ def refused_far(folder: TuningFolder, trial: Trial) -> bool:
     return loss is not None and loss > FAR * policy.largest_loss > 0
 
 
-def confirmation_seeds(state: TuningState) -> list[int]:
-    """Seeds of the confirmation: drawn from the tuning's own seed, never the one that trials ran on."""
+def confirmation_seeds(state: TuningState, spare: int = 0) -> list[int]:
+    """Seeds of the confirmation and of spare pairs: drawn from the tuning's own seed, never what trials ran on."""
     searched = state.contract.workload.seed
     drawn = np.random.default_rng(state.seed ^ 0x5EED).integers(1, LARGEST_SEED, 8 * CONFIRMATIONS + 100)
     fresh = [int(seed) for seed in dict.fromkeys(drawn.tolist()) if int(seed) != searched]
-    return fresh[: state.confirmations]
+    return fresh[: state.confirmations + spare]
 
 
 def _values(folder: TuningFolder, which: str) -> tuple[float | None, ...]:
@@ -217,16 +225,59 @@ def _curse(
     return WinnersCurse(in_search=selected, trials=len(searched), confirmed=confirmed, loss=loss)
 
 
-def _shortfalls(folder: TuningFolder) -> list[str]:
-    """What the confirmation lacks to carry a verdict: pairs, and processes that are sound evidence each."""
-    pairs = folder.state.pairs
-    whole = sum(bool(pair.baseline_run and pair.tuned_run) for pair in pairs)
+def pair_lacks(folder: TuningFolder, pair: ConfirmationPair) -> str:
+    """Why one of a pair's processes is no sound evidence; empty where both are."""
+    for name in (pair.baseline_run, pair.tuned_run):
+        if name and (folder.runs / name / RESULT_FILE).exists():
+            result = read_result(folder.runs / name)
+            short_of = figures_fall_short(result, result.per_precision[0])
+            for part in short_of:
+                if part.lack is not Lack.EMULATED:
+                    return part.says
+    return ""
+
+
+def _is_whole(pair: ConfirmationPair) -> bool:
+    return bool(pair.baseline_run and pair.tuned_run)
+
+
+def further_seed(folder: TuningFolder, pairs: Sequence[ConfirmationPair]) -> int | None:
+    """The seed of a further pair where too few are sound and spare ones can still make up for it; None elsewhere."""
+    state = folder.state
+    if state.confirmations < CONFIRMATIONS:
+        return None  # no verdict could rest on them anyway
+    seeds = confirmation_seeds(state, spare=SPARE_PAIRS)
+    sound = sum(_is_whole(pair) and not pair_lacks(folder, pair) for pair in pairs)
+    missing = state.confirmations - sound
+    left = len(seeds) - len(pairs)
+    return seeds[len(pairs)] if 0 < missing <= left else None
+
+
+def _shortfalls(
+    pairs: Sequence[ConfirmationPair], unsound: dict[int, str], gain: Interval | None, by_sound: Interval
+) -> list[str]:
+    """What the confirmation lacks to carry a verdict: enough pairs that are sound, and all of them saying the same."""
+    whole = sum(_is_whole(pair) for pair in pairs)
+    sound = sum(_is_whole(pair) and i not in unsound for i, pair in enumerate(pairs))
     lines = [] if whole >= CONFIRMATIONS else [f"{whole} pairs, where a verdict rests on {CONFIRMATIONS}"]
-    runs = [folder.runs / name for pair in pairs for name in (pair.baseline_run, pair.tuned_run) if name]
-    for result in (read_result(run) for run in runs if (run / RESULT_FILE).exists()):
-        short_of = figures_fall_short(result, result.per_precision[0])
-        lines += [part.says for part in short_of if part.lack is not Lack.EMULATED][:1]
-    return lines
+    if sound < CONFIRMATIONS:
+        return lines + list(unsound.values())
+    if unsound and gain is not None and _side(gain) != _side(by_sound):
+        return [f"the {sound} pairs that are sound evidence do not say the same by themselves"]
+    return []
+
+
+def _side(gain: Interval) -> int:
+    """1 where a gain is shown, −1 where a loss is, 0 where neither."""
+    return 0 if not gain.known else (gain.low > 1) - (gain.high < 1)
+
+
+def _set_aside(verdict: TuningVerdict, pairs: Sequence[ConfirmationPair], unsound: dict[int, str]) -> str:
+    """What stands beside a verdict that rests on enough sound pairs, where there are others too."""
+    if not unsound or verdict in (TuningVerdict.REFUSED, TuningVerdict.NOTHING_PASSED):
+        return ""
+    first = next(iter(unsound.values()))
+    return f"; {len(unsound)} of {len(pairs)} pairs are no sound evidence ({first}), the others say the same"
 
 
 def _not_proven(verdict: TuningVerdict, short_of: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from lynxbench.experiment.tuning_outcome import (
     CONFIRMATIONS,
     confirmation_seeds,
     describe_tuning,
+    further_seed,
     gate,
     outcomes_of,
     refused_far,
@@ -222,20 +223,28 @@ class _Tuning:
         chosen = self.folder.state.chosen
         if chosen is None:
             return
-        setting = self.space.at(chosen)
         for index, seed in enumerate(confirmation_seeds(self.folder.state)):
-            pairs = self.folder.state.pairs
-            pair = pairs[index] if index < len(pairs) else ConfirmationPair(seed=seed)
-            # The order turns with every pair, so that a drift of the machine favours neither.
-            for which in ("baseline", "tuned") if index % 2 == 0 else ("tuned", "baseline"):
-                if getattr(pair, f"{which}_run") is not None:
-                    continue
-                self.progress.trial(f"confirmation {index + 1}/{self.folder.state.confirmations}: {which}, seed {seed}")
-                is_tuned = which == "tuned"
-                base = tuned(self.contract, setting) if is_tuned else untuned(self.contract)
-                ran = self._run(seeded(base, seed), variables(setting) if is_tuned else {})
-                name = "" if isinstance(ran, str) else ran[0]
-                if isinstance(ran, str):
-                    self.folder.set(notes=(*self.folder.state.notes, f"confirmation, {which}, seed {seed}: {ran}"))
-                pair = pair.model_copy(update={f"{which}_run": name})
-                self.folder.set(pairs=(*self.folder.state.pairs[:index], pair))
+            self._confirm_pair(chosen, index, seed)
+        while (further := further_seed(self.folder, self.folder.state.pairs)) is not None:
+            self.progress.trial("a pair was no sound evidence: one more is taken")
+            self._confirm_pair(chosen, len(self.folder.state.pairs), further)
+
+    def _confirm_pair(self, chosen: Point, index: int, seed: int) -> None:
+        """Baseline and tuned on one seed, in fresh processes; what is there already stays."""
+        setting = self.space.at(chosen)
+        pairs = self.folder.state.pairs
+        pair = pairs[index] if index < len(pairs) else ConfirmationPair(seed=seed)
+        planned = max(self.folder.state.confirmations, index + 1)
+        # The order turns with every pair, so that a drift of the machine favours neither.
+        for which in ("baseline", "tuned") if index % 2 == 0 else ("tuned", "baseline"):
+            if getattr(pair, f"{which}_run") is not None:
+                continue
+            self.progress.trial(f"confirmation {index + 1}/{planned}: {which}, seed {seed}")
+            is_tuned = which == "tuned"
+            base = tuned(self.contract, setting) if is_tuned else untuned(self.contract)
+            ran = self._run(seeded(base, seed), variables(setting) if is_tuned else {})
+            name = "" if isinstance(ran, str) else ran[0]
+            if isinstance(ran, str):
+                self.folder.set(notes=(*self.folder.state.notes, f"confirmation, {which}, seed {seed}: {ran}"))
+            pair = pair.model_copy(update={f"{which}_run": name})
+            self.folder.set(pairs=(*self.folder.state.pairs[:index], pair))

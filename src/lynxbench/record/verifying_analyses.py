@@ -19,7 +19,14 @@ from lynxbench.experiment.experiment_folder import RUNS, ExperimentFolder
 from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
 from lynxbench.experiment.searching import search_of
 from lynxbench.experiment.tuning_folder import TuningFolder
-from lynxbench.experiment.tuning_outcome import confirmation_seeds, describe_tuning, gate, outcomes_of
+from lynxbench.experiment.tuning_outcome import (
+    SPARE_PAIRS,
+    confirmation_seeds,
+    describe_tuning,
+    further_seed,
+    gate,
+    outcomes_of,
+)
 from lynxbench.experiment.visiting import visit_response
 from lynxbench.fleet.fleet_book import FleetState, read_state
 from lynxbench.fleet.fleet_report import report_units
@@ -238,14 +245,17 @@ def check_tuning(folder: TuningFolder, stated: TuningDocument) -> list[Check]:
     wrong: list[str] = []
     chosen = {} if state.chosen is None else space.at(state.chosen)
     sides = (("baseline_run", untuned(state.contract)), ("tuned_run", tuned(state.contract, chosen)))
-    for pair, seed in zip(state.pairs, confirmation_seeds(state), strict=False):
+    seeds = confirmation_seeds(state, spare=SPARE_PAIRS)
+    for number, (pair, seed) in enumerate(zip(state.pairs, seeds, strict=False)):
+        if number >= state.confirmations and further_seed(folder, state.pairs[:number]) is None:
+            wrong.append(f"pair {number + 1} of {state.confirmations} planned was not called for by those before it")
         if pair.seed != seed:
             wrong.append(f"seed {pair.seed} stands where {seed} was drawn")
         for which, contract in sides:
             name = getattr(pair, which)
             if name and not _is_of(folder.runs / name, seeded(contract, seed)):
                 wrong.append(f"{name} is of another contract")
-    if len(state.pairs) > state.confirmations:
+    if len(state.pairs) > len(seeds):
         wrong.append(f"{len(state.pairs)} pairs where {state.confirmations} were planned")
     checks.append(_first(wrong, "confirmation", "on the seeds that were drawn"))
     ended = None if stated.finished_at is None else datetime.fromisoformat(stated.finished_at)

@@ -16,7 +16,14 @@ from lynxbench.experiment import tuning_outcome
 from lynxbench.experiment.cells import space_of
 from lynxbench.experiment.searching import Method
 from lynxbench.experiment.tuning_folder import ConfirmationPair, TuningFolder
-from lynxbench.experiment.tuning_outcome import describe_tuning, read_tuning, refused_far
+from lynxbench.experiment.tuning_outcome import (
+    SPARE_PAIRS,
+    confirmation_seeds,
+    describe_tuning,
+    further_seed,
+    read_tuning,
+    refused_far,
+)
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.analyses import analysis_id
 from lynxbench.model.precision import Precision
@@ -130,6 +137,78 @@ def test_the_strongest_word_needs_five_pairs_of_sound_processes(
     assert ("nothing is proven by it" in document.sentence) == bool(why)
     earlier = describe_tuning(folder, space, datetime.now(UTC), gated=False)
     assert earlier.verdict is (TuningVerdict.IMPROVED if ratios[0] > 1 else TuningVerdict.WORSE)
+
+
+def confirmed(
+    folder: TuningFolder, monkeypatch: pytest.MonkeyPatch, ratios: tuple[float, ...], unsound: tuple[int, ...]
+) -> None:
+    """Pairs with these gains; the tuned processes of some are doubtful."""
+    values = dict[str, float]()
+    pairs = list(folder.state.pairs)
+    for number in range(len(pairs), len(ratios)):
+        pairs.append(ConfirmationPair(seed=number + 1, baseline_run=f"base-{number}", tuned_run=f"tuned-{number}"))
+        for name in (f"base-{number}", f"tuned-{number}"):
+            (folder.runs / name).mkdir(parents=True)
+            doubtful = number in unsound and name.startswith("tuned")
+            result = doubted("the host took the processor away")(make_result()).sealed() if doubtful else make_result()
+            write_result(folder.runs / name / RESULT_FILE, result)
+    for number, ratio in enumerate(ratios):
+        values |= {f"base-{number}": 100.0 + number / 100, f"tuned-{number}": (100.0 + number / 100) * ratio}
+    sizes = space_of(folder.state.contract).sizes
+    folder.set(pairs=tuple(pairs), chosen=(0,) * len(sizes), baseline_run="base-0")
+    monkeypatch.setattr(tuning_outcome, "visit_response", lambda path, _: values[path.name])
+    monkeypatch.setattr(tuning_outcome, "hold_against", lambda *_: "no answers were kept")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "unsound", "verdict", "why"),
+    [
+        ((1.30, 1.31, 1.30, 1.32, 1.31, 1.30), (2,), TuningVerdict.IMPROVED, "1 of 6 pairs are no sound evidence"),
+        ((1.30, 1.31, 1.30, 1.32, 1.31), (2,), TuningVerdict.INDICATED, "nothing is proven by it: "),
+        # six sound pairs show nothing by themselves: a doubtful one must not lend them its gain, nor they theirs to it
+        ((1.01, 0.99, 1.02, 0.98, 1.01, 0.99, 9.0), (6,), TuningVerdict.NO_GAIN, "no sure gain"),
+        ((1.30, 1.31, 1.30, 1.32, 1.31, 0.10), (5,), TuningVerdict.NO_GAIN, "do not say the same by themselves"),
+        ((0.80, 0.81, 0.80, 0.82, 0.81, 0.80), (0,), TuningVerdict.WORSE, "the others say the same"),
+    ],
+)
+def test_a_pair_that_is_no_sound_evidence_is_set_beside_five_that_are(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ratios: tuple[float, ...],
+    unsound: tuple[int, ...],
+    verdict: TuningVerdict,
+    why: str,
+) -> None:
+    contract = read_contract(str(BOUNDED))
+    folder = TuningFolder.create(tmp_path, contract, Method.MODEL, THROUGHPUT, 1, 5, datetime.now(UTC))
+    confirmed(folder, monkeypatch, ratios, unsound)
+    document = describe_tuning(folder, space_of(contract), datetime.now(UTC))
+    assert document.verdict is verdict
+    assert why in document.sentence
+
+
+def test_a_further_pair_is_taken_where_it_can_still_make_up_for_an_unsound_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = read_contract(str(BOUNDED))
+
+    def after(number: int, unsound: tuple[int, ...], confirmations: int = 5) -> int | None:
+        out = tmp_path / f"{number}-{len(unsound)}-{confirmations}"
+        folder = TuningFolder.create(out, contract, Method.MODEL, THROUGHPUT, 1, confirmations, datetime.now(UTC))
+        confirmed(folder, monkeypatch, (1.1,) * number, unsound)
+        seed = further_seed(folder, folder.state.pairs)
+        seeds = confirmation_seeds(folder.state, spare=SPARE_PAIRS)
+        assert seed is None or (seed == seeds[number] and seed not in seeds[:number])
+        return seed
+
+    assert after(5, ()) is None
+    assert after(5, (1,)) is not None
+    assert after(6, (1,)) is None
+    assert after(6, (1, 5)) is not None
+    assert after(5, (0, 1, 2)) is not None
+    assert after(5, (0, 1, 2, 3)) is None  # three spare pairs cannot make up for four
+    assert after(8, (0, 1, 2, 3)) is None
+    assert after(2, (0,), confirmations=2) is None  # no verdict could rest on two
 
 
 PRINTED = BOUNDED.parents[1] / "tunings" / "llm-decode-bounded.json"

@@ -105,6 +105,22 @@ def test_an_experiment_is_told_by_its_sentence_and_its_page_comes_back(tool: Mod
     assert (tmp_path / "back" / "reports" / "cube-1.html").read_text() == "<p>page"
 
 
+def test_a_tuning_that_proves_nothing_is_told_and_what_it_came_to_comes_back(tool: ModuleType, tmp_path: Path) -> None:
+    said = json.dumps({"verdict": "gain indicated, not proven"})
+    assert tool.run(node_of(tool, tmp_path, {"c.yaml": (130, "", "")}), [tool.Step("tuning:c.yaml", 50)]) == 1
+    node = node_of(tool, tmp_path, {"c.yaml": (1, said, "")})
+    done = tmp_path / "state" / "tunings" / "c-tune-1"
+    done.mkdir()
+    (done / "outcome.json").write_text("{}")
+    assert tool.run(node, [tool.Step("tuning:c.yaml", 50)]) == 0
+    assert node.asked[0][0][:2] == ["tune", "c.yaml"]
+    assert node.asked[0][0][-1] == "--resume"
+    (step,) = steps_in(tmp_path)
+    assert (step["status"], step["verdict"]) == ("measured", "gain indicated, not proven")
+    tool.unpack(tmp_path / "out", tmp_path / "back")
+    assert (tmp_path / "back" / "reports" / "c-tune-1.json").read_text() == "{}"
+
+
 def test_limits_are_those_of_the_step_and_of_the_whole(tool: ModuleType, tmp_path: Path) -> None:
     node = node_of(tool, tmp_path, {name: (0, json.dumps(RESULT), "") for name in ("a", "b")}, within=100)
     tool.run(node, [tool.Step("a", 30), tool.Step("b", 500)])
