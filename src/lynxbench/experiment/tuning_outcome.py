@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +37,27 @@ FAR = 2.0
 of the same format as long as that moves the answers by no more than the limit."""
 
 
+class ProofRule(StrEnum):
+    """What `improved` was said by: documents verify by the rule of their day."""
+
+    NO_GATE = "no gate"
+    """Neither pairs nor soundness were asked about."""
+    EVERY_PAIR = "every pair"
+    """Five pairs or more, and each of their processes sound."""
+    FIVE_SOUND = "five sound"
+    """Five sound pairs or more, that say by themselves what all of them say."""
+
+
 class PrintedTuning(TuningDocument):
     """A tuning's document with its own name, as `tune --json` prints it."""
 
     analysis_id: str | None = None
 
 
-def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None, *, gated: bool = True) -> TuningDocument:
-    """The document of a tuning as far as it came; without the gate, as it was told before evidence was asked about."""
+def describe_tuning(
+    folder: TuningFolder, space: Space, now: datetime | None, *, rule: ProofRule = ProofRule.FIVE_SOUND
+) -> TuningDocument:
+    """The document of a tuning as far as it came, by today's rule of proof or an earlier one."""
     state = folder.state
     contract, chosen = state.contract, state.chosen
     higher = state.response == THROUGHPUT
@@ -57,12 +71,15 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None, *,
         else None
     )
     gain = _gain(values["baseline"], values["tuned"], confidence, higher=higher) if best is not None else None
-    unsound = {i: why for i, pair in enumerate(state.pairs) if gated and (why := pair_lacks(folder, pair))}
-    sound = [i for i in range(len(state.pairs)) if i not in unsound]
+    lacks = [[] if rule is ProofRule.NO_GATE else pair_lacks(folder, pair) for pair in state.pairs]
+    sound = [i for i, lines in enumerate(lacks) if not lines and _is_whole(state.pairs[i])]
     by_sound = _gain(
         [values["baseline"][i] for i in sound], [values["tuned"][i] for i in sound], confidence, higher=higher
     )
-    short_of = _shortfalls(state.pairs, unsound, gain, by_sound) if gated else []
+    short_of = [] if rule is ProofRule.NO_GATE else _shortfalls(state.pairs, lacks)
+    if rule is ProofRule.FIVE_SOUND and len(sound) >= CONFIRMATIONS:
+        same = gain is None or not any(lacks) or _side(gain) == _side(by_sound)
+        short_of = [] if same else [f"the {len(sound)} pairs that are sound evidence do not say the same by themselves"]
     refused = best is not None and best.accuracy.startswith("no-go")
     verdict = _verdict(chosen, gain, refused=refused, proven=not short_of)
     allowed = contract.optimisation
@@ -93,7 +110,7 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None, *,
         winners_curse=_curse(folder, chosen, values["tuned"], confidence),
         verdict=verdict,
         sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings)
-        + (_not_proven(verdict, short_of) if short_of else _set_aside(verdict, state.pairs, unsound)),
+        + (_not_proven(verdict, short_of) if short_of else _set_aside(verdict, lacks)),
         accuracy_missing=NO_SERVED_ACCURACY if isinstance(contract.engine, ServedEngine) else "",
         notes=state.notes,
     )
@@ -225,16 +242,15 @@ def _curse(
     return WinnersCurse(in_search=selected, trials=len(searched), confirmed=confirmed, loss=loss)
 
 
-def pair_lacks(folder: TuningFolder, pair: ConfirmationPair) -> str:
-    """Why one of a pair's processes is no sound evidence; empty where both are."""
+def pair_lacks(folder: TuningFolder, pair: ConfirmationPair) -> list[str]:
+    """Why processes of a pair are no sound evidence, a line each; empty where both are."""
+    lines = []
     for name in (pair.baseline_run, pair.tuned_run):
         if name and (folder.runs / name / RESULT_FILE).exists():
             result = read_result(folder.runs / name)
             short_of = figures_fall_short(result, result.per_precision[0])
-            for part in short_of:
-                if part.lack is not Lack.EMULATED:
-                    return part.says
-    return ""
+            lines += [part.says for part in short_of if part.lack is not Lack.EMULATED][:1]
+    return lines
 
 
 def _is_whole(pair: ConfirmationPair) -> bool:
@@ -253,18 +269,11 @@ def further_seed(folder: TuningFolder, pairs: Sequence[ConfirmationPair]) -> int
     return seeds[len(pairs)] if 0 < missing <= left else None
 
 
-def _shortfalls(
-    pairs: Sequence[ConfirmationPair], unsound: dict[int, str], gain: Interval | None, by_sound: Interval
-) -> list[str]:
-    """What the confirmation lacks to carry a verdict: enough pairs that are sound, and all of them saying the same."""
+def _shortfalls(pairs: Sequence[ConfirmationPair], lacks: Sequence[list[str]]) -> list[str]:
+    """What the confirmation lacks: pairs, and processes that are sound evidence each."""
     whole = sum(_is_whole(pair) for pair in pairs)
-    sound = sum(_is_whole(pair) and i not in unsound for i, pair in enumerate(pairs))
     lines = [] if whole >= CONFIRMATIONS else [f"{whole} pairs, where a verdict rests on {CONFIRMATIONS}"]
-    if sound < CONFIRMATIONS:
-        return lines + list(unsound.values())
-    if unsound and gain is not None and _side(gain) != _side(by_sound):
-        return [f"the {sound} pairs that are sound evidence do not say the same by themselves"]
-    return []
+    return lines + [line for of_pair in lacks for line in of_pair]
 
 
 def _side(gain: Interval) -> int:
@@ -272,12 +281,12 @@ def _side(gain: Interval) -> int:
     return 0 if not gain.known else (gain.low > 1) - (gain.high < 1)
 
 
-def _set_aside(verdict: TuningVerdict, pairs: Sequence[ConfirmationPair], unsound: dict[int, str]) -> str:
+def _set_aside(verdict: TuningVerdict, lacks: Sequence[list[str]]) -> str:
     """What stands beside a verdict that rests on enough sound pairs, where there are others too."""
+    unsound = [lines for lines in lacks if lines]
     if not unsound or verdict in (TuningVerdict.REFUSED, TuningVerdict.NOTHING_PASSED):
         return ""
-    first = next(iter(unsound.values()))
-    return f"; {len(unsound)} of {len(pairs)} pairs are no sound evidence ({first}), the others say the same"
+    return f"; {len(unsound)} of {len(lacks)} pairs are no sound evidence ({unsound[0][0]}), the others say the same"
 
 
 def _not_proven(verdict: TuningVerdict, short_of: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from lynxbench.experiment.searching import Method
 from lynxbench.experiment.tuning_folder import ConfirmationPair, TuningFolder
 from lynxbench.experiment.tuning_outcome import (
     SPARE_PAIRS,
+    ProofRule,
     confirmation_seeds,
     describe_tuning,
     further_seed,
@@ -135,7 +136,7 @@ def test_the_strongest_word_needs_five_pairs_of_sound_processes(
     assert document.verdict is verdict
     assert why in document.sentence
     assert ("nothing is proven by it" in document.sentence) == bool(why)
-    earlier = describe_tuning(folder, space, datetime.now(UTC), gated=False)
+    earlier = describe_tuning(folder, space, datetime.now(UTC), rule=ProofRule.NO_GATE)
     assert earlier.verdict is (TuningVerdict.IMPROVED if ratios[0] > 1 else TuningVerdict.WORSE)
 
 
@@ -185,6 +186,10 @@ def test_a_pair_that_is_no_sound_evidence_is_set_beside_five_that_are(
     document = describe_tuning(folder, space_of(contract), datetime.now(UTC))
     assert document.verdict is verdict
     assert why in document.sentence
+    # before, one process that was not sound kept any number of pairs from proving something
+    before = describe_tuning(folder, space_of(contract), datetime.now(UTC), rule=ProofRule.EVERY_PAIR)
+    assert before.verdict in (TuningVerdict.INDICATED, TuningVerdict.NO_GAIN)
+    assert "nothing is proven by it: " in before.sentence
 
 
 def test_a_further_pair_is_taken_where_it_can_still_make_up_for_an_unsound_one(
