@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lynxbench.engines.torch import TorchAdapter, graphs, torch_session  # noqa: E402
+from lynxbench.engines.torch.estimate import Slowdown  # noqa: E402
 from lynxbench.engines.torch.language_tasks import REWOUND_AFTER  # noqa: E402
 
 
@@ -163,6 +164,13 @@ BF16, FP32 = "nvjet_sm90_tst_64x16_64x16_2x1_v_bz_TNT", "sm80_xmma_gemm_f32f32_f
         ({FP32: 1.0}, True, Native.EMULATED, "0 of 1 matrix kernels seen; most of the time is others'"),
         ({BF16: 1.0}, False, Native.EMULATED, "the device has no such inputs"),
         ({"somebodys_gemm": 1.0}, True, Native.UNKNOWN, "whose names do not tell"),
+        ({"somebodys_gemm": 9.0, BF16: 1.0}, True, Native.UNKNOWN, "most of the time is in kernels whose names do not"),
+        (
+            {f"{BF16}_{n}": 10.0 for n in range(12)} | {f"{FP32}_{n}": 9.0 for n in range(40)},
+            True,
+            Native.EMULATED,
+            "12 of 52 matrix kernels seen, 25% of their time; 75% in kernels of fp32",
+        ),
     ],
 )
 def test_a_precision_that_fell_back_does_not_carry_its_name(
@@ -175,3 +183,26 @@ def test_a_precision_that_fell_back_does_not_carry_its_name(
     assert executed.native is native
     assert said in executed.how
     assert executed.how.startswith("bf16: ")
+
+
+@pytest.mark.parametrize(
+    ("precision", "own", "other", "native"),
+    [
+        ("int8", 5.0, 95.0, Native.EMULATED),
+        ("int8", 95.0, 5.0, Native.NATIVE),
+        ("int8-weight-only", 5.0, 95.0, Native.EMULATED),
+        ("int8-weight-only", 0.0, 95.0, Native.EMULATED),
+        ("int8-weight-only", 95.0, 5.0, Native.NATIVE),
+    ],
+)
+def test_narrow_weights_that_hardly_multiply_do_not_give_their_name_on_a_cpu(
+    precision: str, own: float, other: float, native: Native, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPT-2's layers are no linear ones: its head alone is quantised, and all else stays in fp32."""
+    session = session_of("prefill", precision)
+    level = Slowdown(few_rows=1.0, many_rows=1.0, fp32_few_s=1e-4, fp32_many_s=1e-3)
+    monkeypatch.setattr(torch_session, "measure_slowdown", lambda _: level)
+    operator = {"int8": "quantized::linear_dynamic", "int8-weight-only": "aten::_weight_int8pack_mm"}[precision]
+    executed = session._judge({"aten::addmm": other, operator: own})
+    assert executed.native is native
+    assert f"{own / (own + other):.0%} of the products' time in its own operators" in executed.how

@@ -18,6 +18,7 @@ TRACE_FILE = "trace.json"
 NAMED_SHARE = 0.05
 """Of the matrix kernels' time: another format's share that is named."""
 MOST_KERNELS = 12
+"""So many are named, those that took longest; all of them are judged."""
 MATMUL_KERNEL = re.compile(
     r"gemm|gemv|nvjet|mma|cutlass|fprop|dgrad|wgrad|dot_kernel|int8pack_mm|triton_\w*_(?:add|b)?mm(?:_|\b)"
 )
@@ -77,8 +78,7 @@ def kernels_of(work: Callable[[], object], device: torch.device) -> dict[str, fl
     times = {str(event.key): float(getattr(event, taken)) for event in events}
     if on_device:
         return with_operands(times, compiled_operands())
-    products = [name for name in times if any(part in name for part in PRODUCTS)][:MOST_KERNELS]
-    return {name: times[name] for name in products}
+    return {name: us for name, us in times.items() if any(part in name for part in PRODUCTS)}
 
 
 def compiled_operands() -> dict[str, tuple[str, ...]]:
@@ -105,8 +105,7 @@ def _is_on(event: Any, device: torch.device) -> bool:
 
 def matrix_kernels(kernels: Mapping[str, float]) -> dict[str, float]:
     """Those device kernels that multiply matrices, with their times."""
-    names = [name for name in kernels if MATMUL_KERNEL.search(name)][:MOST_KERNELS]
-    return {name: kernels[name] for name in names}
+    return {name: us for name, us in kernels.items() if MATMUL_KERNEL.search(name)}
 
 
 def share_of_time(precision: Precision, kernels: Mapping[str, float]) -> float | None:
@@ -114,6 +113,13 @@ def share_of_time(precision: Precision, kernels: Mapping[str, float]) -> float |
     own = sum(us for name, us in kernels.items() if FORMATS[precision].names(name))
     others = sum(us for name, us in kernels.items() if not FORMATS[precision].names(name) and _format_of(name))
     return own / (own + others) if own + others > 0 else None
+
+
+def share_of_all(precision: Precision, kernels: Mapping[str, float]) -> float | None:
+    """What the precision's own kernels or operators took of the time of all, silent ones too; None where none ran."""
+    whole = sum(kernels.values())
+    own = sum(us for name, us in kernels.items() if FORMATS[precision].names(name))
+    return own / whole if whole > 0 else None
 
 
 def describe_kernels(precision: Precision, kernels: Mapping[str, float]) -> str:

@@ -28,11 +28,13 @@ from lynxbench.engines.torch.merged_projections import MERGED, merge_projections
 from lynxbench.engines.torch.model_loading import find_source, load_model
 from lynxbench.engines.torch.number_formats import USUAL_BITS, compute_dtype, prepare, supports
 from lynxbench.engines.torch.profiling import (
+    MOST_KERNELS,
     NAME_HOLDS,
     describe_kernels,
     kernels_of,
     matrix_kernels,
     profile_steps,
+    share_of_all,
     share_of_time,
     write_trace,
 )
@@ -239,10 +241,15 @@ class TorchSession:
         else:
             slowdown = measure_slowdown(precision)
             lacks = lacking_arithmetic(precision)
-            native = Native.EMULATED if slowdown.emulated or lacks else Native.NATIVE
+            # The operators of 16 bits are named as those of 32; narrow weights have their own, which tell.
+            share = share_of_all(precision, kernels) if prepared.toolchain else None
+            fell_back = share is not None and share <= NAME_HOLDS
+            native = Native.EMULATED if slowdown.emulated or lacks or fell_back else Native.NATIVE
             how = f"{prepared.quantisation if prepared.toolchain else precision.value}: {slowdown.words}"
             how += f"; {lacks}" if lacks else ""
-        return ExecutedAs(native=native, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
+            how += "" if share is None else f"; {share:.0%} of the products' time in its own operators"
+        named = tuple(kernels)[:MOST_KERNELS]
+        return ExecutedAs(native=native, how=how, kernels=named, toolchain=prepared.toolchain)
 
     def _judge_device(self, kernels: dict[str, float]) -> tuple[Native, str]:
         precision = self._loaded.precision
@@ -252,7 +259,11 @@ class TorchSession:
             return Native.EMULATED, f"{how}; the device has no such inputs"
         if share is None:
             return Native.UNKNOWN, f"{how}, whose names do not tell"
-        return (Native.NATIVE, how) if share > NAME_HOLDS else (Native.EMULATED, f"{how}; most of the time is others'")
+        if share <= NAME_HOLDS:
+            return Native.EMULATED, f"{how}; most of the time is others'"
+        if (share_of_all(precision, kernels) or 0.0) <= NAME_HOLDS:
+            return Native.UNKNOWN, f"{how}; most of the time is in kernels whose names do not tell"
+        return Native.NATIVE, how
 
     def answerer(self) -> ModelAnswerer:
         """The model as one that is asked labelled prompts."""
