@@ -208,6 +208,33 @@ def test_stored_8_bit_weights_that_run_widened_are_emulated(tmp_path: Path) -> N
     assert "widened" in executed.how
 
 
+def packed_product(path: Path, bits: int, operator: str = "MatMulNBits") -> Path:
+    """Weights of so many bits in bytes that hold several of them."""
+    inner, outer, block = 64, 32, 32
+    size = {"K": inner, "N": outer, "block_size": block, **({"bits": bits} if operator == "MatMulNBits" else {})}
+    stored = np.random.default_rng(0).integers(0, 255, (outer, inner // block, block * bits // 8)).astype(np.uint8)
+    scales = np.full(outer * inner // block, 0.01, np.float32)
+    return save_model(
+        path,
+        [helper.make_node(operator, ["x", "stored", "scales"], ["embedding"], domain="com.microsoft", **size)],
+        [helper.make_tensor_value_info("x", FLOAT, ["batch", inner])],
+        [helper.make_tensor_value_info("embedding", FLOAT, ["batch", outer])],
+        [numpy_helper.from_array(stored, "stored"), numpy_helper.from_array(scales, "scales")],
+    )
+
+
+def test_bytes_that_hold_several_weights_are_not_called_eight_bits(tmp_path: Path) -> None:
+    four = packed_product(tmp_path / "four.onnx", 4)
+    assert read_model(four).stored is Precision.INT4_WEIGHT_ONLY
+    skip = OnnxRuntimeEngine().estimate(make_job(four, "int8-weight-only"))
+    assert skip is not None
+    assert "stores int4-weight-only weights" in skip.reason
+    assert read_model(packed_product(tmp_path / "eight.onnx", 8)).stored is Precision.INT8_WEIGHT_ONLY
+    for bits, operator in ((2, "MatMulNBits"), (4, "MatMulBnb4")):
+        with pytest.raises(CannotRun, match=rf"{operator} of {bits} bits have no name here"):
+            read_model(packed_product(tmp_path / "other.onnx", bits, operator))
+
+
 def test_precisions_the_file_cannot_give_are_skipped_with_the_reason(tmp_path: Path) -> None:
     path = encoder(tmp_path / "model.onnx")
     skip = OnnxRuntimeEngine().estimate(make_job(path, "bf16"))

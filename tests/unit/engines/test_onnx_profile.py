@@ -36,6 +36,14 @@ def node(operator: str, *types: str, dur_us: float = 1.0) -> GraphNodeRun:
             Precision.INT8,
             Native.EMULATED,
         ),
+        (
+            [node("MatMulInteger", "uint8", dur_us=1), node("Einsum", "float", dur_us=9)],
+            Precision.INT8,
+            Native.EMULATED,
+        ),
+        ([node("MatMulNBits", "float", "uint8")], Precision.INT4_WEIGHT_ONLY, Native.NATIVE),
+        ([node("MatMul", "float", "float")], Precision.INT4_WEIGHT_ONLY, Native.EMULATED),
+        ([node("MatMulNBits", "float", "uint8")], Precision.FP32, Native.EMULATED),
         ([node("Relu", "float")], Precision.FP32, Native.UNKNOWN),
     ],
 )

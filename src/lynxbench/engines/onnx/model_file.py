@@ -19,6 +19,14 @@ from lynxbench.workload.model_packages import PACKAGED, find_packaged, locate_pa
 INTEGER_OPERATORS = ONNX_INTEGER_PRODUCTS | {"DynamicQuantizeLinear", "QuantizeLinear"}
 """Operators that bring activations to 8 bits or multiply there; without one, 8-bit weights are storage only."""
 
+WEIGHT_ONLY = {
+    4: Precision.INT4_WEIGHT_ONLY,
+    5: Precision.INT5_WEIGHT_ONLY,
+    6: Precision.INT6_WEIGHT_ONLY,
+    8: Precision.INT8_WEIGHT_ONLY,
+}
+"""By the bits of a weight."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
@@ -143,13 +151,18 @@ def _stored_precision(graph: Any) -> Precision:
         TensorProto.FLOAT8E5M2: Precision.FP8,
         TensorProto.INT8: Precision.INT8,
         TensorProto.UINT8: Precision.INT8,
+        TensorProto.INT4: Precision.INT4_WEIGHT_ONLY,
+        TensorProto.UINT4: Precision.INT4_WEIGHT_ONLY,
     }
     numbers: Counter[Precision] = Counter()
     operators: set[str] = set()
     for part in _graphs(graph):
         constants = [a.t for n in part.node if n.op_type == "Constant" for a in n.attribute if a.name == "value"]
+        packed = {node.input[1]: node for node in part.node if node.op_type in ("MatMulNBits", "MatMulBnb4")}
         for tensor in (*part.initializer, *constants):
-            if tensor.data_type in formats:
+            if tensor.name in packed:
+                numbers.update(_packed(packed[tensor.name]))
+            elif tensor.data_type in formats:
                 numbers[formats[tensor.data_type]] += _count(tensor.dims)
         operators.update(node.op_type for node in part.node)
     if not numbers:
@@ -158,6 +171,16 @@ def _stored_precision(graph: Any) -> Precision:
     if stored is Precision.INT8 and not operators & INTEGER_OPERATORS:
         return Precision.INT8_WEIGHT_ONLY
     return stored
+
+
+def _packed(node: Any) -> dict[Precision, int]:
+    """How many weights a product reads out of bytes that hold several, and in which format."""
+    known = {attribute.name: attribute.i for attribute in node.attribute}
+    bits = known.get("bits", 4)
+    if bits not in WEIGHT_ONLY or node.op_type != "MatMulNBits":
+        have = ", ".join(WEIGHT_ONLY.values())
+        raise CannotRun(f"the file's weights for {node.op_type} of {bits} bits have no name here; {have} have")
+    return {WEIGHT_ONLY[bits]: known.get("K", 0) * known.get("N", 0)}
 
 
 def _vocabularies(graph: Any) -> dict[str, int]:

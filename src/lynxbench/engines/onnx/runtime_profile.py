@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from lynxbench.attribute.read.operator_names import ONNX_INTEGER_PRODUCTS, ONNX_PRODUCTS
+from lynxbench.engines.onnx.model_file import WEIGHT_ONLY
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.precision import Native, Precision
 
-WEIGHT_ONLY_PRODUCTS = frozenset({"MatMulNBits"})
+WEIGHT_ONLY_PRODUCTS = frozenset({"MatMulNBits", "MatMulBnb4", "QMoE"})
+"""They read stored weights narrow; of how many bits, the file says."""
 PRODUCTS = ONNX_PRODUCTS - ONNX_INTEGER_PRODUCTS - WEIGHT_ONLY_PRODUCTS
 """Operators that multiply matrices in the type of their inputs."""
 
@@ -117,6 +119,8 @@ def judge_execution(
     how = f"{share:.0%} of matrix-product time in {precision} kernels"
     if native is Native.EMULATED and precision in (Precision.INT8, Precision.INT8_WEIGHT_ONLY):
         how += "; the 8-bit weights are widened before the product"
+    elif native is Native.EMULATED and precision in WEIGHT_ONLY.values():
+        how += "; the narrow weights are widened before the product"
     if stored is None:
         how += "; the file's own precision was not read (the onnx package is missing)"
     return ExecutedAs(native=native, how=how, kernels=kernels, toolchain=toolchain)
@@ -159,7 +163,7 @@ def write_trace(profile: RuntimeProfile, steps_ns: Sequence[tuple[int, int]], pa
 def _fits(node: GraphNodeRun, precision: Precision) -> bool:
     if precision is Precision.INT8:
         return node.operator in ONNX_INTEGER_PRODUCTS
-    if precision is Precision.INT8_WEIGHT_ONLY:
+    if precision in WEIGHT_ONLY.values():
         return node.operator in WEIGHT_ONLY_PRODUCTS
     word = _WORD_OF[precision]
     # "float" is a prefix of "float16", so wide floats are matched whole and only the float8 family by its beginning.
