@@ -4,8 +4,11 @@ What is measured goes over the load driver's own wire, which knows when each byt
 """
 
 import http.client
+import socket
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from email.message import Message
 from urllib.parse import urlsplit
@@ -34,11 +37,15 @@ def request(
     headers: Mapping[str, str] | None = None,
     *,
     timeout_s: float,
+    whole_s: float | None = None,
     most_bytes: int = MOST_BYTES,
     ca_file: str | None = None,
     verify: bool = True,
 ) -> HttpAnswer:
-    """Ask once; OSError where no answer comes, TimeoutError where none comes in time, ValueError for no address."""
+    """Ask once; OSError where no answer comes, TimeoutError where none comes in time, ValueError for no address.
+
+    `timeout_s` bounds each wait, `whole_s` all of them: a server that sends a byte now and then never ends the first.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url[:200]!r} is no address of a server")
@@ -50,10 +57,36 @@ def request(
         connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request(method, target, body, dict(headers or {}))
-        answer = connection.getresponse()
-        return HttpAnswer(answer.status, answer.headers, answer.read(most_bytes))
+        connection.connect()
+        with nullcontext() if whole_s is None else _ended_after(connection.sock, whole_s):
+            connection.request(method, target, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return HttpAnswer(answer.status, answer.headers, answer.read(most_bytes))
     except http.client.HTTPException as error:
         raise ConnectionError(str(error) or type(error).__name__) from error
     finally:
         connection.close()
+
+
+@contextmanager
+def _ended_after(sock: socket.socket, seconds: float) -> Iterator[None]:
+    """Whatever is waited for on the socket ends when the time is over; TimeoutError then."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # TLS or not, the reader sees the end
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+        if late.is_set():
+            raise TimeoutError(f"no whole answer within {seconds:g} s") from None

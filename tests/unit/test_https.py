@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -42,6 +43,32 @@ def listening(context: ssl.SSLContext | None = None) -> Iterator[str]:
         server.shutdown()
         thread.join(timeout=5)
         server.server_close()
+
+
+@pytest.mark.parametrize("begun", [b"HTTP/1.1 200 OK\r\nX-Word: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_that_trickles_for_ever_ends_in_time(begun: bytes) -> None:
+    """Every wait is short, in its head or in its body; all of them together would have no end."""
+    over = threading.Event()
+
+    def trickle() -> None:
+        with socket_.accept()[0] as asked:
+            asked.sendall(begun)
+            while not over.wait(0.05):
+                try:
+                    asked.sendall(b": ping")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as socket_:
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        begin_s = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"no whole answer within 0\.4 s"):
+            request("GET", f"http://127.0.0.1:{socket_.getsockname()[1]}/", timeout_s=10, whole_s=0.4)
+        took_s = time.monotonic() - begin_s
+        over.set()
+        thread.join(timeout=5)
+    assert took_s < 5
 
 
 def test_the_whole_answer_comes_back_and_a_redirect_is_one() -> None:

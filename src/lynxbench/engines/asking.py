@@ -57,8 +57,10 @@ def ask(engine: ServedEngine, prepared: bytes) -> HttpAnswer:
     for _ in range(TRIES):
         try:
             answer = _post(engine, where, prepared)
-        except TimeoutError:
-            raise CannotRun(f"{where}: no answer within {engine.timeouts.first_byte_s:g} s") from None
+        except TimeoutError as error:
+            trickled = "whole" in str(error)
+            why = str(error) if trickled else f"no answer within {engine.timeouts.first_byte_s:g} s"
+            raise CannotRun(f"{where}: {why}") from None
         except OSError as error:
             problem = f"the server does not answer ({_words(error)}); is it running?"
             continue
@@ -74,8 +76,17 @@ def ask(engine: ServedEngine, prepared: bytes) -> HttpAnswer:
 def _post(engine: ServedEngine, where: str, prepared: bytes) -> HttpAnswer:
     head, _, body = prepared.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode("ascii").split("\r\n")[1:])
-    patience = engine.timeouts.first_byte_s
-    return request("POST", where, body, headers, timeout_s=patience, ca_file=engine.ca_file, verify=engine.verify_tls)
+    waits = engine.timeouts
+    return request(
+        "POST",
+        where,
+        body,
+        headers,
+        timeout_s=waits.first_byte_s,
+        whole_s=max(waits.total_s, waits.first_byte_s),
+        ca_file=engine.ca_file,
+        verify=engine.verify_tls,
+    )
 
 
 def _address(engine: ServedEngine, prepared: bytes) -> str:
@@ -91,7 +102,7 @@ def _read(answer: HttpAnswer, reader: ResponseReader, where: str) -> None:
                 reader.event(data)
         else:
             reader.body(answer.body, -1)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CannotRun(f"{where}: the answer cannot be read: {error}") from None
     if reader.failure:
         raise CannotRun(f"{where}: the server fails: {reader.failure[:200]}")

@@ -7,14 +7,12 @@ event says of output tokens is a place-holder and never taken.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from lynxbench.engines.plain_reader import PlainReader
+from lynxbench.engines.plain_reader import PlainReader, TokenNumber
 from lynxbench.load.response_reading import END, NOTHING, OUTPUT, UNKNOWN_TOKENS
-
-TokenNumber = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Usage(msgspec.Struct, gc=False):

@@ -6,6 +6,7 @@ What a dialect cannot do is said (`forces_length`, `bypasses_cache`), not guesse
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import msgspec
 
 from lynxbench.engines.generation_bodies import messages_fields, responses_fields
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
+from lynxbench.load.response_reading import END, FAILED, MOST_TOKENS, NOTHING, OUTPUT, UNKNOWN_TOKENS
 from lynxbench.model.serving import Dialect
 
 
@@ -282,6 +283,12 @@ class _Answer(msgspec.Struct, gc=False):
 _decode: Callable[[bytes], _Answer] = msgspec.json.Decoder(_Answer).decode
 
 
+BROKEN_OFF = ("abort", "error")
+"""Reasons to finish that are none of an answer: the server gave it up."""
+_SAYS_ERROR = re.compile(rb':\s*"error"')
+"""An event that is an error by its type or object, without a key of that name."""
+
+
 class OpenAiReader:
     """Reads one connection's answers. Tokens come from usage alone: an event is not a token."""
 
@@ -309,10 +316,12 @@ class OpenAiReader:
             self.finished = True
             return END
         answer = _decode(data)
-        what = NOTHING
+        what, failure = NOTHING, ""
         for choice in answer.choices:
-            if choice.finish_reason is not None:
+            if choice.finish_reason:  # some servers send an empty one with every piece
                 self.finished = True
+                if choice.finish_reason in BROKEN_OFF:
+                    failure = f"finish_reason {choice.finish_reason}"
             delta = choice.delta or choice.message
             text = choice.text if delta is None else delta.content
             if text:
@@ -332,8 +341,11 @@ class OpenAiReader:
             what = OUTPUT
             self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them
         if answer.error is not None:
-            self.failure = msgspec.json.encode(answer.error).decode()
-            return FAILED
+            failure = msgspec.json.encode(answer.error).decode()
+        elif what == NOTHING and answer.usage is None and not answer.choices and _SAYS_ERROR.search(data):
+            failure = data.decode("utf-8", "replace")
+        if failure:
+            self.failure, what = failure, FAILED
         return what
 
     def body(self, data: bytes, inference_header_bytes: int = -1) -> int:
@@ -349,15 +361,20 @@ class OpenAiReader:
     def _count(self, usage: _Usage) -> None:
         # Servers that send usage with every event send running totals, so the last one stands.
         if usage.completion_tokens is not None:
-            self.output_tokens = usage.completion_tokens
+            self.output_tokens = _known(usage.completion_tokens)
         if usage.prompt_tokens is not None:
-            self.input_tokens = usage.prompt_tokens
+            self.input_tokens = _known(usage.prompt_tokens)
         details = usage.prompt_tokens_details
         if details is not None and details.cached_tokens is not None:
-            self.cached_tokens = details.cached_tokens
+            self.cached_tokens = _known(details.cached_tokens)
         said = usage.completion_tokens_details
         if said is not None and said.reasoning_tokens is not None:
-            self.reasoning_tokens = said.reasoning_tokens
+            self.reasoning_tokens = _known(said.reasoning_tokens)
+
+
+def _known(tokens: int) -> int:
+    """One that no answer can have is unknown."""
+    return tokens if 0 <= tokens <= MOST_TOKENS else UNKNOWN_TOKENS
 
 
 def _calls(call: _ToolCall) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from lynxbench.load.response_reading import FAILED, UNKNOWN_TOKENS
+from lynxbench.load.response_reading import FAILED, MOST_TOKENS, UNKNOWN_TOKENS
+
+TokenNumber = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class PlainReader:

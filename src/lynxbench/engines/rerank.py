@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from lynxbench.engines.plain_reader import PlainReader
+from lynxbench.engines.plain_reader import PlainReader, TokenNumber
 from lynxbench.load.response_reading import OUTPUT
 
 
 class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    total_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    prompt_tokens: TokenNumber | None = None
+    total_tokens: TokenNumber | None = None
 
 
 class _Result(msgspec.Struct, gc=False):

@@ -6,14 +6,13 @@ An answer counts when it ends as `response.completed`, or as `response.incomplet
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from lynxbench.engines.plain_reader import PlainReader
+from lynxbench.engines.plain_reader import PlainReader, TokenNumber
 from lynxbench.load.response_reading import END, NOTHING, OUTPUT
 
-TokenNumber = Annotated[int, msgspec.Meta(ge=0)]
 ANSWER_DELTAS = (
     "response.output_text.delta",
     "response.refusal.delta",

@@ -70,7 +70,7 @@ class StructuredReader(OpenAiReader):
     def _keep_call(self, place: int, function: _Function | None) -> None:
         while len(self._calls) <= place < 128:
             self._calls.append(["", ""])
-        if function is not None and place < len(self._calls):
+        if function is not None and 0 <= place < len(self._calls):
             self._calls[place][0] += function.name or ""
             self._calls[place][1] += function.arguments or ""
 

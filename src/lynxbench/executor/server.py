@@ -207,6 +207,7 @@ def _get(address: Address, path: str, timeout_s: float = ASK_TIMEOUT_S) -> HttpA
             f"{parts.scheme}://{parts.netloc}{path}",
             headers=address.headers,
             timeout_s=timeout_s,
+            whole_s=timeout_s,
             most_bytes=LARGEST_ANSWER_BYTES,
             ca_file=address.ca_file,
             verify=address.verify,
@@ -235,8 +236,9 @@ def parse_metrics(text: str) -> ExposedMetrics:
     if families is None:  # the parser gives up at the first line that it cannot read; the others are none the worse
         readable = [line for line in lines if _parse_families(line) is not None]
         families = _parse_families("\n".join(readable)) or ()
+    declared = {line.split()[2] for line in readable if line.startswith("# TYPE ") and len(line.split()) > 2}
     for family in families:
-        if family.type == "counter" and f"# TYPE {family.name}_total " in text:
+        if family.type == "counter" and f"{family.name}_total" in declared:
             family.name += "_total"  # the parser drops the suffix, and gives it to samples that were sent without
         elif family.type == "counter":
             family.samples = [sample._replace(name=family.name) for sample in family.samples]

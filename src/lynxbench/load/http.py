@@ -1,5 +1,6 @@
 """HTTP/1.1 response framing, read from bytes (RFC 9112): the head, chunk sizes, server-sent events. Pure."""
 
+import json
 import re
 from dataclasses import dataclass
 from enum import IntEnum
@@ -7,6 +8,8 @@ from enum import IntEnum
 LARGEST_HEAD_BYTES = 65_536
 """A response head beyond this is not one; servers themselves stop at 8–64 KiB."""
 LARGEST_CHUNK_LINE_BYTES = 4_096
+_BOM = b"\xef\xbb\xbf"
+"""It may stand before the first event."""
 _STATUS = re.compile(rb"^HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?$")
 _CHUNK = re.compile(rb"^([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?$")
 
@@ -47,6 +50,7 @@ def parse_head(head: bytes) -> ResponseHead:
     keep_alive = first.group(1) == b"1"
     length: int | None = None
     chunked = event_stream = False
+    encoding = b""
     inference_header = -1
     for line in lines[1:]:
         name, colon, value = line.partition(b":")
@@ -65,11 +69,15 @@ def parse_head(head: bytes) -> ResponseHead:
         elif name == b"connection":
             options = {option.strip() for option in value.lower().split(b",")}
             keep_alive = b"close" not in options and (keep_alive or b"keep-alive" in options)
+        elif name == b"content-encoding" and value.lower() != b"identity":
+            encoding = value
         elif name == b"content-type":
             event_stream = value.lower().startswith(b"text/event-stream")
         elif name == b"inference-header-content-length" and value.isdigit():
             inference_header = int(value)
     good = 200 <= status < 300
+    if good and encoding:
+        raise Malformed(f"content-encoding {encoding[:40]!r}, which was not asked for")
     if status < 200 or status in (204, 304):
         return ResponseHead(status, good, Framing.LENGTH, 0, keep_alive, event_stream, inference_header)
     if chunked:  # outranks a length, RFC 9112 section 6.3
@@ -114,12 +122,14 @@ class EventSplitter:
 
 
 def _event_data(block: bytes) -> bytes:
-    """The joined `data:` lines of one event; comments and other fields say nothing to us."""
+    """The joined `data:` lines of one event; comments and other fields say nothing to us, but that it is an error."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return block[6:]
-    lines = []
-    for line in block.split(b"\n"):
-        if line.startswith(b"data:"):
-            value = line[5:]
+    lines, failed = [], False
+    for line in block.removeprefix(_BOM).split(b"\n"):
+        name, _, value = line.partition(b":")
+        failed = failed or name == b"error" or (name == b"event" and value.strip() == b"error")
+        if name in (b"data", b"error"):  # llama.cpp had the second for what went wrong
             lines.append(value[1:] if value.startswith(b" ") else value)
-    return b"\n".join(lines)
+    data = b"\n".join(lines)
+    return data if not failed or b'"error"' in data else json.dumps({"error": data.decode("utf-8", "replace")}).encode()

@@ -12,6 +12,8 @@ FAILED: Final = 3
 """The server says inside a 200 response that it failed."""
 
 UNKNOWN_TOKENS: Final = -1
+MOST_TOKENS: Final = 2**31 - 1
+"""No answer has more: a larger number counts nothing, and a record could not hold every one."""
 
 
 class ResponseReader(Protocol):

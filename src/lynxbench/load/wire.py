@@ -137,7 +137,7 @@ class Connection(AnswerStream, asyncio.Protocol):
         self._bytes += len(data)
         try:
             self._read(data, now)
-        except ValueError as error:  # Malformed, and the JSON decoder's own
+        except (ValueError, RecursionError) as error:  # Malformed, and the JSON decoder's own
             self._give_up(error)
         if ticket.leave_events and self.ticket is ticket and self._events >= ticket.leave_events:
             self._finish(RequestEnd.CANCELLED, reusable=False)
@@ -157,7 +157,7 @@ class Connection(AnswerStream, asyncio.Protocol):
             elif head is not None and head.framing == UNTIL_CLOSE and exc is None:
                 try:
                     self._end_of_body(complete=False)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     self._give_up(error)
             else:
                 self._finish(RequestEnd.RESET, reusable=False)
@@ -229,7 +229,8 @@ class Connection(AnswerStream, asyncio.Protocol):
                 self._last_ns if self._first_byte_ns or kind == _CANCELLED else 0,
                 self._bytes,
                 self._events,
-                reader.output_tokens if known else UNKNOWN_TOKENS,
+                # An answer has output: a count of none is no count.
+                (reader.output_tokens or UNKNOWN_TOKENS) if known else UNKNOWN_TOKENS,
                 reader.input_tokens if known else UNKNOWN_TOKENS,
                 reader.cached_tokens if known else UNKNOWN_TOKENS,
                 kind,
@@ -253,7 +254,7 @@ class Connection(AnswerStream, asyncio.Protocol):
             self.close()
         self._owner.answered(self, ticket, kind)
 
-    def _give_up(self, error: ValueError) -> None:
+    def _give_up(self, error: ValueError | RecursionError) -> None:
         """What came cannot be read; nothing after it could be trusted."""
         self._owner.note(f"malformed: {error}"[:300])
         self._finish(RequestEnd.MALFORMED, reusable=False)

@@ -50,17 +50,17 @@ def recognise_server(text: str) -> MetricNames | None:
 
 def read_quantities(text: str, server: MetricNames) -> dict[str, float]:
     """Every quantity that is exposed, by its name here."""
-    samples: dict[str, list[tuple[str, float]]] = {}
+    samples: dict[str, dict[str, float]] = {}  # a series that stands twice is one
     for line in text.splitlines():
         if line.startswith(server.mark):
             name, labels, value = _parse_sample(line)
             if math.isfinite(value):
-                samples.setdefault(name, []).append((labels, value))
+                samples.setdefault(name, {})[labels] = value
     quantities: dict[str, float] = {}
     for quantity, names in server.columns.items():
         for wanted in names:
             name, _, label = wanted.removesuffix("}").partition("{")
-            values = [value for labels, value in samples.get(name, ()) if label in labels]
+            values = [value for labels, value in samples.get(name, {}).items() if label in labels]
             if values:
                 quantities[quantity] = max(values) if quantity in HIGHEST else sum(values)
                 break
@@ -68,8 +68,9 @@ def read_quantities(text: str, server: MetricNames) -> dict[str, float]:
 
 
 def _parse_sample(line: str) -> tuple[str, str, float]:
-    """Name, labels and value of a line; NaN where there is none."""
-    labels = ""
+    """Name, labels and value of a line, without an exemplar behind them; NaN where there is none."""
+    labels, exemplar = "", line.rfind(" # {")
+    line = line if exemplar < 0 else line[:exemplar]
     if "{" in line:
         name, _, rest = line.partition("{")
         labels, _, rest = rest.rpartition("}")

@@ -23,6 +23,7 @@ LONGEST_OUTPUT = 1_000_000
 _SPEAKERS = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant",
              "bing": "assistant", "bard": "assistant", "model": "assistant", "system": "system"}  # fmt: skip
 """ShareGPT's words for who speaks, and the protocol's."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _PARAGRAPH = re.compile(r"\n[ \t\r]*\n")
 
 
@@ -87,12 +88,20 @@ def json_lines(text: str, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not record.strip():
             continue
         try:
-            row = json.loads(record)
-        except (json.JSONDecodeError, RecursionError):
+            row = _loaded(record)
+        except (ValueError, RecursionError):
             raise BadInput(f"{source}:{line}: is not JSON; one object a line is expected") from None
         if not isinstance(row, dict):
             raise BadInput(f"{source}:{line}: is no JSON object; one object a line is expected")
         yield line, row
+
+
+def _loaded(text: str) -> Any:
+    """A JSON document that can be sent on; ValueError for one with half a character, which no encoding can write."""
+    document = json.loads(text)
+    if _SURROGATE.search(text):
+        json.dumps(document, ensure_ascii=False).encode()
+    return document
 
 
 def prompt_in(row: Mapping[str, Any], where: str) -> str | Messages | None:
@@ -138,8 +147,8 @@ def _is_message(message: object) -> bool:
 def _of_conversations(text: str, source: str) -> Iterator[WrittenPrompt]:
     """A request for each turn of a person, with the recorded turns before it; what follows it is the answer."""
     try:
-        conversations = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+        conversations = _loaded(text)
+    except (ValueError, RecursionError):
         raise BadInput(f"{source}: is not JSON; ShareGPT is one array of conversations") from None
     if not isinstance(conversations, list):
         raise BadInput(f"{source}: is no JSON array; ShareGPT is one array of conversations")

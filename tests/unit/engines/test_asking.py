@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,6 +15,7 @@ from lynxbench.contract.loader import parse_contract
 from lynxbench.engines.asking import TRIES, calibrate
 from lynxbench.engines.served import ask_first, build_exchange, service_of
 from lynxbench.errors import CannotRun
+from lynxbench.model.serving import Timeouts
 from served import served_contract
 
 WHOLE = {"choices": [{"message": {"content": "yes"}}], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
@@ -70,9 +72,10 @@ def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterato
         server.server_close()
 
 
-def calibrated(url: str, engine: str = ""):
+def calibrated(url: str, engine: str = "", timeouts: Timeouts | None = None):
     contract = parse_contract(served_contract(f"{url}/v1", engine=engine))
-    return calibrate(contract.engine, service_of(contract, contract.engine, contract.workload.model))
+    asked = contract.engine.model_copy(update={} if timeouts is None else {"timeouts": timeouts})
+    return calibrate(asked, service_of(contract, contract.engine, contract.workload.model))
 
 
 GOOD = (200, json.dumps(WHOLE).encode())
@@ -97,6 +100,53 @@ def test_a_refusal_is_quoted_at_once() -> None:
         with pytest.raises(CannotRun, match=rf"{url}/v1/chat/completions: the server answers 401: .*no key"):
             calibrated(url)
         assert len(asked) == 1
+
+
+def test_an_answer_nested_without_end_is_told_in_one_line() -> None:
+    deep = b'{"error": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with answering((200, deep)) as (url, _), pytest.raises(CannotRun, match=r"the answer cannot be read: .*recursion"):
+        calibrated(url)
+
+
+def test_a_server_that_answers_in_drops_is_given_up() -> None:
+    def drops(asked: bytes) -> bytes:
+        time.sleep(1)
+        return GOOD[1]
+
+    short = Timeouts(first_byte="300 ms", total="400 ms")
+    with answering((200, drops)) as (url, _), pytest.raises(CannotRun, match=r"no answer within 0\.3 s"):
+        calibrated(url, timeouts=short)
+    with dripping() as url, pytest.raises(CannotRun, match=r"no whole answer within 0\.4 s"):
+        calibrated(url, timeouts=short)
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """A server that keeps its stream alive with comments, and says nothing else."""
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            with suppress(OSError):
+                while not over.wait(0.05):
+                    self.wfile.write(b": ping\n\n")
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 TEMPLATE, LETTERS = 20, 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -87,6 +88,16 @@ tgi_batch_inference_duration_sum{method="decode"} 90.25
 tgi_batch_inference_duration_count{method="decode"} 1509
 """
 """As TGI 3 writes it: counters without a suffix, blank lines between families, phases told apart by a label alone."""
+
+
+def test_a_text_of_very_many_families_is_read_in_time() -> None:
+    """Its text was searched once more for every family."""
+    text = "".join(f"# TYPE made_{n} counter\nmade_{n}_total 1\n# TYPE own_{n}_total counter\nown_{n}_total 2\n"
+                   for n in range(10_000))  # fmt: skip
+    began_s = time.process_time()
+    metrics = parse_metrics(text)
+    assert time.process_time() - began_s < 5
+    assert {family.name for family in metrics.families if family.name.startswith("own_1")} >= {"own_1_total"}
 
 
 def test_counters_keep_the_names_they_are_sent_under_and_the_label_that_tells_phases_apart():

@@ -114,6 +114,14 @@ def test_damaged_lines_are_no_figures(line: str) -> None:
     assert "running" not in read_quantities(line, server)
 
 
+def test_an_exemplar_is_no_value_and_a_series_that_stands_twice_is_one() -> None:
+    server = recognise_server("vllm:x 1")
+    assert server is not None
+    line = 'vllm:num_requests_running{engine="%d"} %d # {trace_id="1"} 99 1700000000\n'
+    assert read_quantities(line % (0, 5), server) == {"running": 5.0}
+    assert read_quantities(line % (0, 5) + line % (0, 5) + line % (1, 3), server) == {"running": 8.0}
+
+
 def test_labels_may_hold_braces_and_spaces() -> None:
     server = recognise_server("vllm:x 1")
     assert server is not None

@@ -80,6 +80,9 @@ def test_the_file_is_told_by_its_hash_and_another_one_is_refused(tmp_path: Path)
     ("form", "text", "says"),
     [
         (PromptForm.JSONL, f'{{"prompt": "{CANARY}"', ":1: is not JSON"),
+        (PromptForm.JSONL, f'{{"prompt": "{CANARY} \\ud800"}}', ":1: is not JSON"),
+        (PromptForm.JSONL, f'{{"prompt": "{CANARY}", "output_tokens": {"9" * 5000}}}', ":1: is not JSON"),
+        (PromptForm.SHAREGPT, f'["{CANARY}", {"9" * 5000}]', "is not JSON"),
         (PromptForm.JSONL, f'\n["{CANARY}"]', ":2: is no JSON object"),
         (PromptForm.JSONL, f'{{"text": "{CANARY}"}}', "neither `prompt` nor `messages`"),
         (PromptForm.JSONL, f'{{"prompt": "{CANARY}", "messages": []}}', "one of them is sent"),
