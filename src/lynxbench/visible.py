@@ -6,7 +6,9 @@ UNSAFE = re.compile(
     "["
     "\u0000-\u0008\u000b-\u001f\u007f-\u009f"  # controls (C0 but tab and newline, DEL, C1): escape sequences begin so
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction: a text could read as something else
-    "\u00ad\u180e\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # seen by nobody
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    # (these two lines: seen by nobody, Unicode's default-ignorable characters; whole texts hide in them)
     "\u2028\u2029"  # lines and paragraphs that only some programs break at
     "\ud800-\udfff"  # halves of a character: a file's name that is not UTF-8, or a JSON text's escapes
     "]"

@@ -404,6 +404,12 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     doubted = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=bench)
     assert doubted.code == 5
     assert "trial 1: " in doubted.out
+    invented = json.loads(kept)
+    invented["trials"][0] |= {"run": "", "result_id": None, "response": 1e-3, "status": "measured"}
+    (folder / "tuning.json").write_text(json.dumps(invented))
+    doubted = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=bench)
+    assert doubted.code == 5
+    assert "trial 1: stated measured, and no run of it is named" in doubted.out
     refused = lynxbench_here("compare", other, first, "--ledger", "tuned-ledger", cwd=bench)
     assert refused.code == 3
     assert "R03" in refused.out

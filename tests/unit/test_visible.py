@@ -29,6 +29,9 @@ ANY = st.text(st.characters(exclude_categories=()))
         ("a\u2028b\u2029c", "a\\u2028b\\u2029c"),
         ("\udcff\ud800", "\\udcff\\ud800"),
         ("\U000e0041", "\\U000e0041"),
+        ("holds\ufe00\U000e0100\U000e01ef", "holds\\ufe00\\U000e0100\\U000e01ef"),  # bytes in variation selectors
+        ("a\u3164\u115f\uffa0\u2800b", "a\\u3164\\u115f\\uffa0\\u2800b"),  # letters that are blank
+        ("a\u034f\u180b\U0001d173b", "a\\u034f\\u180b\\U0001d173b"),
         ("tab\tand\nline", "tab\tand\nline"),
         ("plain: 20 ± 0.1 calls/s, µs, 東京, e\u0301", "plain: 20 ± 0.1 calls/s, µs, 東京, e\u0301"),
     ],

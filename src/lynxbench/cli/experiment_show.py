@@ -10,6 +10,7 @@ import typer
 from lynxbench.cli.answers import answer, places_text
 from lynxbench.cli.options import AS_JSON
 from lynxbench.cli.showing import terminal_text
+from lynxbench.errors import BadResult, LynxbenchError
 from lynxbench.evidence.documents import MAX_RESULT_BYTES
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.experiment.experiment_outcome import read_experiment
@@ -30,6 +31,15 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """Show what an experiment or a tuning found; an unfinished one as far as it came."""
+    try:
+        _show(experiment, html, as_json)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:  # a stranger's record
+        if isinstance(error, LynxbenchError):
+            raise
+        raise BadResult(f"{experiment}: damaged: {type(error).__name__}: {str(error)[:200]}") from None
+
+
+def _show(experiment: Path, html: Path | None, as_json: bool) -> None:
     folder = experiment if experiment.is_dir() else experiment.parent
     if _is_tuning(experiment):
         tuning = read_tuning(experiment)

@@ -110,7 +110,7 @@ def describe_tuning(
         winners_curse=_curse(folder, chosen, values["tuned"], confidence),
         verdict=verdict,
         sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings)
-        + (_not_proven(verdict, short_of) if short_of else _set_aside(verdict, lacks)),
+        + (_not_proven(verdict, short_of) if short_of else _set_aside(verdict, state.pairs, lacks)),
         accuracy_missing=NO_SERVED_ACCURACY if isinstance(contract.engine, ServedEngine) else "",
         notes=state.notes,
     )
@@ -281,9 +281,10 @@ def _side(gain: Interval) -> int:
     return 0 if not gain.known else (gain.low > 1) - (gain.high < 1)
 
 
-def _set_aside(verdict: TuningVerdict, lacks: Sequence[list[str]]) -> str:
+def _set_aside(verdict: TuningVerdict, pairs: Sequence[ConfirmationPair], lacks: Sequence[list[str]]) -> str:
     """What stands beside a verdict that rests on enough sound pairs, where there are others too."""
-    unsound = [lines for lines in lacks if lines]
+    halves = [[] if _is_whole(pair) else ["a process of it gave nothing"] for pair in pairs]
+    unsound = [lines or half for lines, half in zip(lacks, halves, strict=True) if lines or half]
     if not unsound or verdict in (TuningVerdict.REFUSED, TuningVerdict.NOTHING_PASSED):
         return ""
     return f"; {len(unsound)} of {len(lacks)} pairs are no sound evidence ({unsound[0][0]}), the others say the same"

@@ -3,6 +3,9 @@
 import hashlib
 from collections.abc import Collection
 
+from rfc8785 import CanonicalizationError
+
+from lynxbench.errors import BadResult
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.entries import EntryKind, ExperimentConcluded, FleetConcluded, TuningConcluded
@@ -29,7 +32,10 @@ LONGEST_SENTENCE = 4000
 
 def analysis_bytes(document: AnalysisDocument) -> bytes:
     """The one form that an analysis has as evidence."""
-    return canonical_bytes(document.model_dump(mode="json", by_alias=True))
+    try:
+        return canonical_bytes(document.model_dump(mode="json", by_alias=True))
+    except CanonicalizationError as error:  # a number that readers do not agree on
+        raise BadResult(f"an analysis without a canonical form: {error}") from None
 
 
 def analysis_id(document: AnalysisDocument) -> str:

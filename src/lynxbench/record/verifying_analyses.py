@@ -56,6 +56,7 @@ from lynxbench.record.recording_analyses import (
     read_stated,
     tuning_runs,
 )
+from lynxbench.record.tuning_plan import plan_problems
 from lynxbench.record.value_check import compare
 from lynxbench.record.verifying import guarded, verify_folder
 from lynxbench.stats.designs import blocked_order
@@ -243,8 +244,8 @@ def check_tuning(folder: TuningFolder, stated: TuningDocument) -> list[Check]:
     missing = [name for name in tuning_runs(state) if not (folder.runs / name / RESULT_FILE).is_file()]
     if missing:
         return [fails("runs", f"{missing[0]} has no result here")]
-    checks = [_check_trials(folder)]
-    checks += _check_choice(folder)
+    checks = [_first(list(plan_problems(folder, space)), "plan", "each run in its place, of its setting and its time")]
+    checks += [_check_trials(folder), *_check_choice(folder)]
     wrong: list[str] = []
     chosen = {} if state.chosen is None else space.at(state.chosen)
     sides = (("baseline_run", untuned(state.contract)), ("tuned_run", tuned(state.contract, chosen)))

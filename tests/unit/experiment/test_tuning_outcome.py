@@ -192,6 +192,19 @@ def test_a_pair_that_is_no_sound_evidence_is_set_beside_five_that_are(
     assert "nothing is proven by it: " in before.sentence
 
 
+def test_a_pair_that_gave_nothing_is_told_beside_five_that_prove_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = read_contract(str(BOUNDED))
+    folder = TuningFolder.create(tmp_path, contract, Method.MODEL, THROUGHPUT, 1, 5, datetime.now(UTC))
+    confirmed(folder, monkeypatch, (1.30, 1.31, 0.70, 1.32, 1.31, 1.30), ())
+    pairs = folder.state.pairs
+    folder.set(pairs=(*pairs[:2], pairs[2].model_copy(update={"tuned_run": ""}), *pairs[3:]))
+    document = describe_tuning(folder, space_of(contract), datetime.now(UTC))
+    assert document.verdict is TuningVerdict.IMPROVED
+    assert "1 of 6 pairs are no sound evidence (a process of it gave nothing)" in document.sentence
+
+
 def test_a_further_pair_is_taken_where_it_can_still_make_up_for_an_unsound_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
