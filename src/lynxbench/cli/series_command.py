@@ -145,12 +145,19 @@ def _changes_document(series: SeriesFile, main: int, courses: list[Course]) -> d
 
 
 def _steady_text(series: SeriesFile, main: SeriesSteadiness, groups: list[SeriesSteadiness], bound: float) -> str:
-    lines = [_verdict_line(main, bound), *_figures(main, series.column)]
+    lines = [_verdict_line(main, bound), *_figures(main, series.column), *_order(series)]
     others = [group for group in groups if group is not main]
     if others:
         lines += ["", f"{len(groups)} groups by {series.split_by}, each judged on its own; above: {main.label}"]
         lines += [f"  {group.label}: {_verdict_line(group, bound)}" for group in others]
     return as_lines(lines)
+
+
+def _order(series: SeriesFile) -> list[str]:
+    if not series.time_column or series.main.time_s is not None:
+        return []
+    name = series.time_column
+    return [f"  order      {name} runs backwards: rows count as they stand; if they are one series, sort it by {name}"]
 
 
 def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
@@ -209,13 +216,14 @@ def _changes_text(series: SeriesFile, main: int, courses: list[Course]) -> str:
             trend = courses[i].trend
             change = Interval(trend.low - 1, trend.estimate - 1, trend.high - 1)
             lines.append(f"  {courses[i].motion:<10} {_percent(change)} from its start to its end, in no step")
-    return as_lines(lines)
+    return as_lines([*lines, *_order(series)])
 
 
 def _percent(interval: Interval) -> str:
     if not interval.known:
         return "unknown"
-    return f"{interval.estimate:+.2%} [{interval.low:+.2%}, {interval.high:+.2%}]"
+    low, estimate, high = (round(bound, 4) + 0.0 for bound in (interval.low, interval.estimate, interval.high))
+    return f"{estimate:+.2%} [{low:+.2%}, {high:+.2%}]"
 
 
 def _quantity(option: str, text: str, parse: Callable[[str], float]) -> float:

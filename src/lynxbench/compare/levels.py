@@ -253,7 +253,8 @@ def _carried(cause: EffectCause, points: Sequence[HistoryPoint], place: _Place, 
     doubtful = [sum(point.doubtful for point in side) for side in sides]
     mostly = place.found and any(2 * many > len(side) for many, side in zip(doubtful, sides, strict=True))
     if not mostly and not any(point.doubtful for point in beside):
-        return cause
+        convicts = place.found or _moved(place)
+        return cause if convicts else cause.model_copy(update={"owner": None, "sentence": cause.record})
     sentence = f"no cause is named: {sum(doubtful)} of {len(sides[0]) + len(sides[1])} results beside it are doubtful"
     experiment = f"run {contract} again before and after it, without what makes them doubtful"
     return cause.model_copy(update={"layer": None, "owner": None, "sentence": sentence, "experiment": experiment})

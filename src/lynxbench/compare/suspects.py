@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from lynxbench.compare.whole_rules import brief, weights_of
-from lynxbench.model.comparison import CauseKind, EffectCause, FieldSuspect, LayerDifference, Weight
+from lynxbench.model.comparison import LIKELY, CauseKind, EffectCause, FieldSuspect, LayerDifference, Weight
 from lynxbench.model.executor import FieldChange, Tier, difference
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.result import Result
@@ -208,7 +208,7 @@ BETWEEN_RESULTS = CauseWords(
         "the host, cooling, network)",
     ),
     alone=(
-        "only layer {layer} changed ({fields}): the likely cause",
+        f"only layer {{layer}} changed ({{fields}}){LIKELY}",
         "put {fields} back and run {contract} again: if the effect stays, it was not the cause",
     ),
     several=(

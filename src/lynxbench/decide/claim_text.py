@@ -8,9 +8,12 @@ from collections.abc import Iterable
 
 from lynxbench.model.claims import Claimed, Context, Stated
 
-_NUMBER = r"(?:\d{1,3}(?:[ ,\u202f]\d{3})+|\d+)(?:\.\d+)?\s?(?:million|thousand|billion|[kKM])?"
-_FIGURE = rf"{_NUMBER}(?: ?(?:±|\+/-|\+-) ?{_NUMBER}(?: ?%)?)?"
-"""A number, with what is stated of its spread."""
+_NUMBER = r"(?:\d{1,3}(?:[ ,\u202f]\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d{1,2}\b)?\s?(?:million|thousand|billion|[kKM])?"
+_FROM = rf"(?:between {_NUMBER} and |(?<![-–]){_NUMBER}(?:[-–]| – ))?"
+_FIGURE = rf"{_FROM}{_NUMBER}(?: ?(?:±|\+/-|\+-) ?{_NUMBER}(?: ?%)?)?"
+"""A number or a range, with what is stated of its spread."""
+_ALONE = r"(?<![\w.,٫٬])(\d+(?:\.\d+)?(?:e[-+]?\d{1,2})?)"
+"""A number that is no end of another one."""
 _MODELS = (
     r"llama|mi[sx]tral|qwen|gpt-?(?:[234j]|neo|oss)|bert|roberta|resnet|deepseek|gemma|phi-?\d|falcon|bloom|opt-\d|"
     r"smollm|stable[ -]diffusion|sdxl|whisper|vit-|dlrm|\bt5|"
@@ -113,16 +116,17 @@ _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for kind, pattern in (
         ("rate", rf"(?<![\w.,])({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
                  r"samples?|inferences?)"
-                 rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|t/s\b|tps\b|qps\b|rps\b)"),
+                 rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|t/s\b|tps\b|qps\b|rps\b)"
+                 r"(?:(?: ?/ ?| per )(?:user|gpu|device|card|chip|node|stream|accelerator|request)\b)?"),
         ("latency", rf"(?<![\w.,])({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
-        ("latency", r"(\d+(?:\.\d+)?) ?(s|seconds?) "
+        ("latency", rf"{_ALONE} ?(s|seconds?) "
                     r"(?:(?:time )?to first token|latency|ttft|response|end[- ]to[- ]end)"),
         ("latency", r"(?:latency|ttft|time to first token|response time)(?: of| is| was| at)?[ =:]{1,3}"
                     r"(\d+(?:\.\d+)?) ?(s|seconds?)\b"),
         ("ratio", rf"(?<![\w.,])(\d+(?:\.\d+)?) ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
                   r"(?:faster|higher|more|better|the|speed|lower|cheaper|throughput|performance)?"),
-        ("ratio", r"(\d+(?:\.\d+)?) ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),
-        ("ratio", r"(\d+(?:\.\d+)?) ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),
+        ("ratio", rf"{_ALONE} ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),
+        ("ratio", rf"{_ALONE} ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),
         ("energy", rf"({_NUMBER}) ?((?:tokens?|requests?|images?) ?(?:/|per|a) ?(?:watt|joule|kwh|w|j)\b)"),
         ("money", r"((?:[$€£] ?)\d[\d.,]*|\d[\d.,]* ?(?:USD|EUR|GBP|cents?)) ?"
                   r"((?:/|per|for|a) ?[\w ]{0,12}(?:tokens?|requests?|hour|images?))"),

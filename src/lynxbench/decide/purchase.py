@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import NamedTuple
 
 from lynxbench.decide.usable_figures import is_usable, newest
@@ -161,7 +162,7 @@ def _where(attributed: Attributed | None, proposal: PurchaseProposal) -> Purchas
 
 def _swap_or_fix(attributed: Attributed | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
     name = short(baseline.result_id)
-    command = f"lynxbench decide whatif {name} --hardware {proposal.device} --with-fix"
+    command = f"lynxbench decide whatif {name} --hardware {quote(proposal.device)} --with-fix"
     if attributed is None:
         return _open(2, "nothing is known about where time goes", f"lynxbench run {proposal.contract}")
     whatif = proposal.whatif
@@ -193,7 +194,7 @@ def _test_instance(
 
 def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
     if proposal.remeasured_by is None:
-        command = f"lynxbench decide purchase --proposed {proposal.device} --remeasured-by TEAM …"
+        command = f"lynxbench decide purchase --proposed {quote(proposal.device)} --remeasured-by TEAM …"
         return _open(4, "nobody is named", command)
     due = f" by {proposal.due}" if proposal.due else ""
     says = f"{proposal.remeasured_by}, against {short(baseline.result_id)} under the same contract{due}"

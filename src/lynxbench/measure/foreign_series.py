@@ -217,6 +217,12 @@ def _choose_value(table: Table, time: str | None, source: str) -> str:
     numeric = [name for name, cells in table.items() if _is_numeric(cells) and name != time]
     if not numeric:
         raise BadSeries(f"{source}: no numeric column{_first_flaw(table)}")
+    if len(table) > len(numeric) and all(_plain(name) in TIME_NAMES for name in numeric):  # times are no values
+        name = next(name for name in table if name not in numeric)
+        raise BadSeries(
+            f"{source}: column {name}, row 1 holds {str(table[name][0])[:40]!r}; every value must be a finite number, "
+            f"with a point for its decimals and without a unit"
+        )
     if len(numeric) == 1:
         return numeric[0]
     by_name = {_plain(name): name for name in reversed(numeric)}

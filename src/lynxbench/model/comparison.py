@@ -132,6 +132,10 @@ class CauseKind(StrEnum):
     NOTHING_RECORDED = "nothing changed in the record"
 
 
+LIKELY = ": the likely cause"
+"""How the sentence ends that names one layer; of an effect that is not shown nothing is the cause."""
+
+
 class EffectCause(Document):
     """What could be behind the effect, and the experiment that would tell."""
 
@@ -140,6 +144,11 @@ class EffectCause(Document):
     owner: str | None = None
     sentence: str
     experiment: str
+
+    @property
+    def record(self) -> str:
+        """What differs, where no effect is shown that it could be the cause of."""
+        return self.sentence.removesuffix(LIKELY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def plain(value: float, figures: int = 4) -> str:
 
 def _rounded(value: float, figures: int) -> str:
     decimals = decimals_for_digits(value, figures)
-    return _without_zeros(f"{round(value, decimals):.{max(0, decimals)}f}")
+    return _without_zeros(f"{round(value, decimals) + 0.0:.{max(0, decimals)}f}")
 
 
 def _without_zeros(text: str) -> str:

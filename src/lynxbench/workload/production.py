@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.quantities import format_rate
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.model.workload import (
@@ -111,8 +112,9 @@ class Fitted:
 
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the contract must know about where it comes from; no path, which would name a machine."""
+        span = f"{self.span_s:.0f}" if self.span_s >= 10 else plain(self.span_s, 3)
         lines = [
-            f"Fitted to a log of {self.requests} requests over {self.span_s:.0f} s at {self.arrival.rate_per_s:.3g} /s "
+            f"Fitted to a log of {self.requests} requests over {span} s at {plain(self.arrival.rate_per_s, 3)} /s "
             f"(coefficient of variation of the gaps {self.arrival.burstiness.variation:.2f})."
         ]
         for name, fit in (("input", self.input), ("output", self.output)):

@@ -126,7 +126,8 @@ class Representativeness:
         lines = [self.sentence()]
         for dimension in self.dimensions:
             away, noise, limit = dimension.distance, dimension.noise, dimension.limit
-            figures = f"{away:6.3f} (chance {noise:.3f}, limit {limit:.2f})" if dimension.measure else ""
+            chance = f"{noise:.3f}" if math.isfinite(noise) else "unknown"
+            figures = f"{away:6.3f} (chance {chance}, limit {limit:.2f})" if dimension.measure else ""
             lines.append(f"  {dimension.name:<19}{dimension.verdict.value:<18}{figures:<40}{dimension.says}")
         return "\n".join(lines) + "\n"
 
@@ -222,7 +223,7 @@ def _dependence(inputs: Int64, outputs: Int64) -> Dimension:
     else:
         rho = float(np.corrcoef(_ranks(inputs), _ranks(outputs))[0, 1])
     noise = 2.576 / math.sqrt(max(count - 3, 1.0))  # 99 %, Fisher's transformation near zero
-    says = f"log: rank correlation {rho:+.2f}; the contract's lengths are independent"
+    says = f"log: rank correlation {round(rho, 2) + 0.0:+.2f}; the contract's lengths are independent"
     return _decide(
         "length correlation", "difference of rank correlation", (abs(rho), noise, CORRELATION_LIMIT), says, count
     )

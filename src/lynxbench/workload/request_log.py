@@ -109,7 +109,7 @@ def read_arrivals(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> tuple[
         moments.append(_moment(row, names, f"{source}:{line}"))
         failed += _has_failed(row, names)
     if len(moments) < 2:
-        raise BadInput(f"{source}: holds {len(moments)} requests; a demand needs at least 2")
+        raise BadInput(f"{source}: holds {_how_many(len(moments))}; a demand needs at least 2")
     return np.sort(np.array(moments)), failed
 
 
@@ -131,7 +131,7 @@ def parse_log(text: str, source: str = "<log>", columns: Mapping[str, str] = NO_
         if names.session:
             sessions.append(str(row.get(names.session) or f"\0{line}"))  # without a name it stands alone
     if len(table) < 2:
-        raise BadInput(f"{source}: holds {len(table)} requests; a workload needs at least 2")
+        raise BadInput(f"{source}: holds {_how_many(len(table))}; a workload needs at least 2")
     return _sorted_log(source, table, sessions, prefixes, names, failed)
 
 
@@ -301,3 +301,7 @@ def _shown(value: object) -> str:
         return "missing"
     text = repr(value)
     return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _how_many(requests: int) -> str:
+    return "1 request" if requests == 1 else f"{requests} requests"

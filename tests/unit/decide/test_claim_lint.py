@@ -124,3 +124,18 @@ def test_a_folder_is_no_claim(tmp_path: Path) -> None:
 def test_text_without_a_figure_says_so() -> None:
     report = lint_claim("It is very fast.", "test")
     assert "no figure" in report.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["4.614e-07 s latency", "1e6 tok/s", "30 tokens/s/user", "5,100 tok/s per GPU", "1000–1200 tokens/s", "30-40 ms",
+     "between 1000 and 1,200 tokens per second"],
+)  # fmt: skip
+def test_a_figure_is_quoted_whole(text: str) -> None:
+    """Found: `07 s latency`, `1200 tokens/s` of a range, and a rate of one GPU without its GPU."""
+    assert [one.text for one in lint_claim(text, "test").claimed] == [text]
+
+
+@pytest.mark.parametrize("text", ["٣٫١ times faster", "Llama-3 - 1200 tokens/s"])
+def test_no_figure_is_made_of_parts_of_another(text: str) -> None:
+    assert [one.text for one in lint_claim(text, "test").claimed] in ([], ["1200 tokens/s"])

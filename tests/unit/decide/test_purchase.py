@@ -105,6 +105,8 @@ def test_a_device_that_is_not_in_the_catalogue_leaves_question_three_open(today:
     decision = ask(today, proposed="x9")
     assert not decision.answers[2].answered
     assert "catalogue" in decision.answers[2].says
+    spaced = ask(today, proposed="my board").model_dump_json()
+    assert "--hardware 'my board' --with-fix" in spaced, "the next step can be typed"
 
 
 def test_results_of_two_contracts_are_not_mixed(today: Result, decode: Result) -> None:

@@ -193,3 +193,12 @@ def test_burst_needs_a_direction() -> None:
     found = judge_group(parse_series("[1, 2, 3]").main)
     assert found.burst is None
     assert np.isnan(found.under_burst)
+
+
+@pytest.mark.parametrize("cell", ["50,5", "50.5 ms", "50.5%"])
+def test_times_are_no_values_where_the_values_are_no_numbers(cell: str) -> None:
+    """Found: decimal commas and units, and the times were judged in their place."""
+    text = "t;latency\n" + "".join(f"{i};{cell}\n" for i in range(40))
+    with pytest.raises(BadSeries, match=f"column latency, row 1 holds '{cell}'"):
+        parse_series(text)
+    assert parse_series("t\n" + "".join(f"{i}\n" for i in range(40))).column == "t", "alone it is what was given"

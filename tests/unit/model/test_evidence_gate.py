@@ -207,6 +207,16 @@ def test_a_history_of_doubtful_results_names_no_cause() -> None:
         assert "run compared again" in change.cause.experiment
 
 
+def test_a_change_of_the_record_alone_blames_nobody() -> None:
+    """Found: no effect seen, and an owner with `the likely cause`."""
+    results = [_dated(day, 100.0, make_executor({"framework.torch": f"2.{5 + day}.0"})) for day in range(2)]
+    (change,) = _history(results).changes
+    assert (change.found, bool(change.moved)) == (False, False)
+    assert change.cause.owner is None
+    assert "only layer framework changed" in change.cause.sentence
+    assert "likely cause" not in change.cause.sentence
+
+
 def test_sixteen_sound_results_before_no_change_is_said() -> None:
     """Found: a green `no change of level` with five of the sixteen results that it needs."""
     assert LEVELS_NEED == 2 * MIN_SEGMENT

@@ -204,3 +204,18 @@ def test_coarse_stamps_show_nothing_below_their_step() -> None:
     found = distance(fitted(production(1)), minutes)
     assert verdict(found, "dispersion 1 s") is verdict(found, "dispersion 16 s") is Likeness.NOT_SHOWN
     assert found.verdict is not Likeness.DIFFERS
+
+
+def test_figures_of_a_check_are_those_that_people_read() -> None:
+    """Found: `chance inf`, `rank correlation -0.00`, `at 2.05e+09 /s`, `over 0 s`."""
+    two = production(seed=1, count=2)
+    shown = distance(fitted(two), two).render()
+    assert "inf" not in shown
+    assert "chance unknown" in shown
+    for rate in (2e9, 2e-5, 4000.0):
+        arrivals = np.arange(50) / rate
+        lengths = np.arange(50, dtype=np.int64) + 10
+        told = fit_log(RequestLog("log", arrivals, lengths, None, None, None, 0)).remarks()[0]
+        assert "e+" not in told
+        assert "e-" not in told
+        assert "over 0 s" not in told

@@ -70,7 +70,7 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
     ]
     if (cause := comparison.cause) is not None and not comparison.refused:
         moved = comparison.verdict in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)
-        facts.append(("Cause" if moved else "Record", said(cause.sentence)))
+        facts.append(("Cause" if moved else "Record", said(cause.sentence if moved else cause.record)))
         if cause.layer is not None or (moved and cause.owner):
             layer: Inline = (chip(cause.layer), " → ") if cause.layer is not None else ""
             facts.append(("Ask" if moved else "Layer that differs", (layer, said(cause.owner or "nobody is named"))))

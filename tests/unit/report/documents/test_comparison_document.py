@@ -84,3 +84,13 @@ def test_a_drift_is_told_with_its_size_and_blamed_on_nobody() -> None:
     for text in (render_terminal(compose_history(found), width=300), render_html(compose_history(found))):
         assert "drift: slower, -1" in text
         assert "No layer is blamed for it" in text
+
+
+def test_without_an_effect_nothing_is_its_cause() -> None:
+    """Found: inconclusive, and the one layer that differs was `the likely cause`."""
+    for means, likely in (((100.0, 101.0, 99.0, 100.5, 99.5), False), ((50.0, 50.5, 49.5, 50.2, 49.8), True)):
+        other = make_result(executor=make_executor({"framework.torch": "2.6.0"}), run_means=means)
+        comparison = compare_pair(ComparedPair(ComparedSide(make_result()), ComparedSide(other)))
+        text = " ".join(render_terminal(compose_comparison(comparison), width=100).split())
+        assert "only layer framework changed" in text
+        assert ("the likely cause" in text) == likely
