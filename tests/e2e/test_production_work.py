@@ -54,7 +54,8 @@ def test_prompts_models_and_leaving_are_accounted_for_and_no_text_is_kept(tmp_pa
         "  models: [{name: ground-truth, share: 60 %}, {name: lora, share: 40 %}]\n"
         "  cancel: {share: 20 %, after_events: 2}\n"
     )
-    behaviour = Behaviour(ttft_ms=5, itl_ms=4, http500=0.1, quotes=True, count_words=True, other_models_ms=40)
+    # an answer lasts long enough for its client to have left, however late that one gets its turn
+    behaviour = Behaviour(ttft_ms=5, itl_ms=60, http500=0.1, quotes=True, count_words=True, other_models_ms=40)
     with running_server(behaviour) as server:
         arrival = "{process: constant, rate: 150 /s}"
         result = run_json(tmp_path, work, server.url, arrival=arrival)

@@ -3,11 +3,9 @@
 import os
 import signal
 import subprocess
-import threading
 import time
 
 import numpy as np
-import psutil
 import pytest
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
@@ -17,7 +15,7 @@ from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
-from lynxbench.load.processes import drive
+from lynxbench.load.processes import RunningProbe, drive
 from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 
@@ -53,23 +51,19 @@ def test_a_closed_loop_shares_concurrency_and_quota():
     assert sorted(record.number) == list(range(41))
 
 
+def _probe(url, offsets):
+    return RunningProbe(plan(url, OpenLoop(offsets), 1.5, 2))
+
+
 def test_a_killed_process_leaves_unsent_rows_and_voids_the_run():
     offsets = schedule.constant(100, 1.5)
-
-    def kill_one():
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline:
-            workers = [p for p in psutil.Process().children() if "lynxbench.load.processes" in " ".join(p.cmdline())]
-            if len(workers) == 2 and workers[0].net_connections("tcp"):  # the first request is on its way
-                os.kill(workers[0].pid, signal.SIGKILL)
-                return
-            time.sleep(0.02)
-
-    with running_server(Behaviour(ttft_ms=2)) as server:
-        killer = threading.Thread(target=kill_one)
-        killer.start()
-        record = drive(plan(server.url, OpenLoop(offsets), 1.5, 2))
-        killer.join()
+    with running_server(Behaviour(ttft_ms=2)) as server, _probe(server.url, offsets) as probe:
+        # stopped at once: on a busy machine it could have ended before its turn to be killed came
+        os.kill(probe._parts[0]._process.pid, signal.SIGSTOP)
+        while not probe.finished:
+            time.sleep(0.01)
+        os.kill(probe._parts[0]._process.pid, signal.SIGKILL)
+        record = probe.finish()
     assert len(record) == len(offsets)
     assert len(record.lost_processes) == 1
     counts = record.counts()
