@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from lynxbench.compare.effects import THROUGHPUT
 from lynxbench.compare.leading_causes import find_cause_moves
+from lynxbench.compare.rules import FEWEST_RESTARTS
 from lynxbench.compare.sittings import describe_noise, in_one_sitting, learn_from_points
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.timed_course import TimedCourse, gap_before, read_timed_course
@@ -39,7 +40,8 @@ BY_RESULTS = "results of the two levels on their logarithms, as much as they rem
 BESIDE = "the step beside the {}, not the results on either side"
 BY_BOTH = "results of the two levels, and the step beside the wandering: the interval holds both"
 BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms"
-BY_ONE_SITTING = f"{BY_RESTARTS}; one sitting each: how much sittings differ is not in it"
+BY_ONE_SITTING = f"{BY_RESTARTS}; one sitting each: how much sittings and machines differ is not in it"
+BY_FEW = f"{BY_RESTARTS}; fewer than {FEWEST_RESTARTS} of one"
 BY_SITTINGS = "means of the two sittings, Student's t with what sittings of one executor differ by here"
 
 FieldsBetween = Callable[[Sequence[tuple[HistoryPoint, HistoryPoint]]], "Sequence[tuple[FieldChange, ...] | None]"]
@@ -209,7 +211,9 @@ class _Effects:
         here, together = before.instance_id == after.instance_id, in_one_sitting(before.started_at, after.started_at)
         if self._learned.known and min(*left, *right) > 0 and not (here and together):
             return ratio_between(left, right, self._learned, CONFIDENCE), BY_SITTINGS
-        return ratio_interval(left, right, CONFIDENCE), BY_ONE_SITTING if here and not together else BY_RESTARTS
+        few = min(len(left), len(right)) < FEWEST_RESTARTS
+        basis = BY_ONE_SITTING if not (here and together) else BY_FEW if few else BY_RESTARTS
+        return ratio_interval(left, right, CONFIDENCE), basis
 
 
 def _level_change(
@@ -240,8 +244,8 @@ def _level_change(
 
 
 def _moved(place: _Place) -> bool | None:
-    """Whether the record change moved the level; restarts of one sitting each do not tell."""
-    if not place.effect.known or place.basis == BY_ONE_SITTING:
+    """Whether the record change moved the level; restarts of one sitting each do not tell, nor do few."""
+    if not place.effect.known or place.basis in (BY_ONE_SITTING, BY_FEW):
         return None
     return not place.effect.low <= 1 <= place.effect.high
 

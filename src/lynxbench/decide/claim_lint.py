@@ -1,5 +1,6 @@
 """A claim under the lint: what it states, what is missing, what it could be compared with, what to ask back."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -16,6 +17,8 @@ Grade = Literal["A", "B", "C", "D", "F"]
 GRADES: tuple[tuple[int, Grade], ...] = ((0, "A"), (2, "B"), (5, "C"), (8, "D"))
 """Most contexts that may be missing for a grade; more is an F. A states everything, so that it can be re-run."""
 LONGEST_CLAIM = 20_000
+_NUMBERS_ALONE = re.compile(r"(?:\d[.,٫٬]*[ \u202f]?){60,}")
+"""A table or a hostile text: where a figure begins and ends in it could be read in thousands of ways."""
 
 QUESTIONS: dict[Context, str] = {
     Context.MODEL: "Which model, at which revision, with how many parameters?",
@@ -39,10 +42,17 @@ def lint_text(text: str, source: str) -> ClaimReport:
     """A claim in free text."""
     if not text.strip():
         raise BadInput(f"{source}: is empty; give a claim as text, YAML, a peer's result file or an MLPerf row")
-    if len(text) > LONGEST_CLAIM:
-        raise BadInput(f"{source}: {len(text)} characters are no claim; cut out the sentence with the figures")
+    _check_length(text, source)
     claimed = claimed_in_text(text)
     return _report(source, "free text", claimed, stated_in_text(text), warnings_in_text(text, claimed))
+
+
+def _check_length(text: str, source: str) -> None:
+    if len(text) > LONGEST_CLAIM:
+        raise BadInput(f"{source}: {len(text)} characters are no claim; cut out the sentence with the figures")
+    if (numbers := _NUMBERS_ALONE.search(text)) is not None:
+        many = f"{len(numbers[0])} characters of numbers in a row"
+        raise BadInput(f"{source}: {many} are no claim; cut out the sentence with the figures")
 
 
 def lint_values(values: Mapping[str, JsonValue], source: str, form: str) -> ClaimReport:
@@ -50,6 +60,7 @@ def lint_values(values: Mapping[str, JsonValue], source: str, form: str) -> Clai
     words = " . ".join(
         str(value) for key, value in values.items() if isinstance(value, str) and key in ("claim", "text")
     )
+    _check_length(words, source)
     stated = {statement.context: statement for statement in (*stated_in_text(words), *stated_in_values(values))}
     claimed = (*claimed_in_text(words), *claimed_in_values(values))
     ordered = tuple(stated[context] for context in Context if context in stated)

@@ -115,6 +115,31 @@ def test_restarts_of_one_sitting_each_do_not_tell_whether_the_record_change_did_
     assert "one sitting each" in change.basis
 
 
+@pytest.mark.parametrize(
+    ("machines", "restarts", "words"),
+    [
+        (("host-a", "host-b"), 5, "sittings and machines differ"),
+        (("host-a", "host-a"), 2, "fewer than 5"),
+        (("host-a", "host-a"), 4, "fewer than 5"),
+        (("host-a", "host-a"), 5, ""),
+    ],
+)
+def test_another_machine_or_few_restarts_blame_nobody(machines: tuple[str, str], restarts: int, words: str) -> None:
+    """Within two hours, with another driver, and far apart: what `compare` would not decide names no owner here."""
+    results = []
+    for number, (machine, driver, level) in enumerate(zip(machines, ("560.00", "570.00"), (100.0, 80.0), strict=True)):
+        means = tuple(level + 0.01 * place for place in range(restarts))
+        stack = make_executor({"system.nvidia_driver": driver}, machine=machine)
+        stamp = f"2026-01-01T0{number}:00:00+00:00"
+        results.append(make_result(executor=stack, run_means=means, started_at=stamp))
+    (change,) = _history(results).changes
+    assert change.effect.high < 0.9
+    assert change.moved is (None if words else True)
+    assert change.cause.owner == (None if words else "infrastructure SRE")
+    assert ("the likely cause" in change.cause.sentence) == (not words)
+    assert words in change.basis
+
+
 def test_what_is_no_point_says_why() -> None:
     void = Validity(verdict=ValidityVerdict.VOID, reasons=("x",))
     assert point_of(make_result(validity=void), Precision.FP32) == "void"

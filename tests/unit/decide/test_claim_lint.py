@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from lynxbench.decide.claim_lint import lint_text, lint_values
 from lynxbench.decide.claiming import lint_claim, read_claim
 from lynxbench.errors import BadInput
 from lynxbench.model.claims import Context
@@ -139,3 +140,21 @@ def test_a_figure_is_quoted_whole(text: str) -> None:
 @pytest.mark.parametrize("text", ["٣٫١ times faster", "Llama-3 - 1200 tokens/s"])
 def test_no_figure_is_made_of_parts_of_another(text: str) -> None:
     assert [one.text for one in lint_claim(text, "test").claimed] in ([], ["1200 tokens/s"])
+
+
+@pytest.mark.parametrize(
+    "numbers", ["9" * 3000, "9." * 9000, "9.." * 6000, "1," * 9000, "123 " * 4900, "٣" * 2000, "1\u202f" * 900]
+)
+@pytest.mark.parametrize("key", [None, "claim"])
+def test_numbers_in_a_row_are_no_claim(numbers: str, key: str | None) -> None:
+    """They took up to two minutes to read."""
+    text = f"2x faster {numbers} tokens/s"
+    with pytest.raises(BadInput, match="characters of numbers in a row are no claim"):
+        lint_text(text, "a page") if key is None else lint_values({key: text}, "a page", "yaml")
+
+
+def test_figures_in_columns_are_read() -> None:
+    report = lint_text(
+        "batch 1 2 4 8 16 32" + " " * 200 + "6,120 tokens/s, 12,345,678 tokens/s\n" + "-" * 300, "a page"
+    )
+    assert [claimed.text for claimed in report.claimed] == ["6,120 tokens/s", "12,345,678 tokens/s"]

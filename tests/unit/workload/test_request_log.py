@@ -76,7 +76,7 @@ def test_duration_in_milliseconds() -> None:
     ("text", "words"),
     [
         ("", "log: holds 0 requests; a workload needs at least 2"),
-        ("arrival,input_tokens\n1,2\n", "log: holds 1 requests"),
+        ("arrival,input_tokens\n1,2\n", "log: holds 1 request;"),
         ("arrival,input_tokens\n1,2\n1,3\n", "log: every request has the same arrival time"),
         ("when,input_tokens\n1,2\n", "log:2: has no arrival time; name that column one of arrival,"),
         ("arrival,size\n1,2\n", "log:2: has no prompt length; name that column one of prompt_tokens,"),

@@ -150,7 +150,9 @@ def _cause_word(cause: str) -> str:
 
 
 def _change_row(change: LevelChange) -> tuple[Inline, ...]:
-    unknown = ", one sitting each: no effect is told" if change.effect.known else ", effect unknown"
+    unknown = ", effect unknown"
+    if change.effect.known:
+        unknown = f", {'one sitting each' if 'one sitting' in change.basis else 'few restarts'}: no effect is told"
     seen = "" if change.found or change.moved else ", no effect seen" if change.moved is False else unknown
     between: Inline = f"between {brief(change.since)} and " if change.since else ""
     return (
