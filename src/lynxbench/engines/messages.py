@@ -71,14 +71,14 @@ class MessagesReader(PlainReader):
             return END  # some servers send it; it is not what ends this form
         event = _decode_event(data)
         kind = event.type
+        if kind == "error" or event.error is not None:
+            return self.fail(event.error or "an error event")
         if kind in ("content_block_delta", "content_block_start"):
             piece = event.delta if kind == "content_block_delta" else event.content_block
             return NOTHING if piece is None else self._piece(piece)
         if kind == "message_stop":
             self.finished = True
             return self._end()
-        if kind == "error" or event.error is not None:
-            return self.fail(event.error or "an error event")
         if kind == "message_start" and event.message is not None and event.message.usage is not None:
             self._read_input(event.message.usage)
         elif kind == "message_delta" and event.usage is not None:

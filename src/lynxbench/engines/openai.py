@@ -276,13 +276,13 @@ class _Answer(msgspec.Struct, gc=False):
     choices: list[_Choice] = []
     usage: _Usage | None = None
     error: Any = None
+    detail: Any = None
+    """What web frameworks say in place of an answer."""
     data: list[msgspec.Raw] | None = None
     """Embedding vectors; not decoded, only counted."""
 
 
 _decode: Callable[[bytes], _Answer] = msgspec.json.Decoder(_Answer).decode
-
-
 BROKEN_OFF = ("abort", "error")
 """Reasons to finish that are none of an answer: the server gave it up."""
 _SAYS_ERROR = re.compile(rb':\s*"error"')
@@ -342,7 +342,9 @@ class OpenAiReader:
             self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them
         if answer.error is not None:
             failure = msgspec.json.encode(answer.error).decode()
-        elif what == NOTHING and answer.usage is None and not answer.choices and _SAYS_ERROR.search(data):
+        elif (what, answer.usage, answer.choices) == (NOTHING, None, []) and (
+            answer.detail or _SAYS_ERROR.search(data)
+        ):
             failure = data.decode("utf-8", "replace")
         if failure:
             self.failure, what = failure, FAILED

@@ -23,6 +23,9 @@ THOUGHT_DELTAS = ("response.reasoning_text.delta", "response.reasoning_summary_t
 AT_LENGTH = ("max_output_tokens", "max_tokens")
 """Why an answer may be incomplete and yet whole: it has the length that it was asked for."""
 
+BROKEN_OFF = ("failed", "cancelled")
+"""What a response may say of itself whatever the event is called that it came in."""
+
 
 class _Cached(msgspec.Struct, gc=False):
     cached_tokens: TokenNumber | None = None
@@ -97,7 +100,8 @@ class ResponsesReader(PlainReader):
         if kind in ("response.completed", "response.incomplete", "response.failed"):
             if event.response is None:
                 raise ValueError(f"{kind} without its response")
-            return self._end(event.response, kind.removeprefix("response."))
+            own = event.response.status
+            return self._end(event.response, own if own in BROKEN_OFF else kind.removeprefix("response."))
         if kind == "error" or event.error is not None:
             return self.fail(event.error or event.message or "an error event")
         return NOTHING

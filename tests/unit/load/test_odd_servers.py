@@ -13,7 +13,7 @@ from lynxbench.engines.structured import StructuredReader
 from lynxbench.load.http import EventSplitter, Malformed, parse_head
 from lynxbench.load.load_record import RequestEnd, RowStore, assemble
 from lynxbench.load.plan import TicketTimeouts
-from lynxbench.load.response_reading import UNKNOWN_TOKENS
+from lynxbench.load.response_reading import FAILED, UNKNOWN_TOKENS, ResponseReader
 from lynxbench.load.wire import Connection, Ticket
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -177,3 +177,28 @@ def test_a_compressed_answer_is_named():
     with pytest.raises(Malformed):
         parse_head(b"HTTP/1.1 200 OK\r\nContent-Encoding: br")
     assert parse_head(b"HTTP/1.1 200 OK\r\nContent-Encoding: identity").good
+
+
+@pytest.mark.parametrize(
+    ("reader", "events"),
+    [
+        (OpenAiReader(False), [{"choices": [{"delta": {"content": "a"}}]}, {"detail": "out of memory"}]),
+        (
+            ResponsesReader(),
+            [
+                {"type": "response.output_text.delta", "delta": "a"},
+                {"type": "response.completed", "response": {"status": "failed", "usage": {"output_tokens": 1}}},
+            ],
+        ),
+        (
+            MessagesReader(),
+            [{"type": "content_block_delta", "delta": {"text": "a"}, "error": {"message": "out of memory"}}],
+        ),
+    ],
+)
+def test_what_fails_inside_an_answer_is_a_failure_whatever_its_event_is_called(
+    reader: ResponseReader, events: list[dict[str, object]]
+) -> None:
+    reader.begin()
+    assert FAILED in [reader.event(json.dumps(one).encode()) for one in events]
+    assert reader.failure
