@@ -340,11 +340,10 @@ class OpenAiReader:
         if answer.data:
             what = OUTPUT
             self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them
+        empty = what == NOTHING and answer.usage is None and not answer.choices
         if answer.error is not None:
             failure = msgspec.json.encode(answer.error).decode()
-        elif (what, answer.usage, answer.choices) == (NOTHING, None, []) and (
-            answer.detail or _SAYS_ERROR.search(data)
-        ):
+        elif empty and (answer.detail or _SAYS_ERROR.search(data)):
             failure = data.decode("utf-8", "replace")
         if failure:
             self.failure, what = failure, FAILED
