@@ -14,6 +14,7 @@ from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.result_standings import owner_of_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultContested, ResultRetracted
+from lynxbench.model.standing import Voice
 from lynxbench.record.recording import MAX_REASON
 
 REASON = typer.Option(..., "--reason", help="Why, in words that the other teams can check.")
@@ -48,10 +49,12 @@ def retract(
         trust = keyring.trust
         owner, known = owner_of_result(open_.log, result_id, trust), trust.find(key.keyid)
         team = known.team if known is not None else key.team
-        is_own = {team} == set(owner.teams) if owner.teams else key.keyid in owner.keys
+        mine = Voice((team,), (key.keyid,))
+        is_own = mine.speaks_for(owner) if owner.teams else key.keyid in owner.keys
         if not is_own:
+            whose = f"another key's of team {team}, which nobody named" if team in owner.teams else f"{owner.name}'s"
             raise Refused(
-                f"{short(result_id)}: the run was {owner.name}'s, and you sign as {team}; only its own team retracts a "
+                f"{short(result_id)}: the run was {whose}, and you sign as {team}; only its own team retracts a "
                 "result. Use: lynxbench contest"
             )
         _append(open_, ResultRetracted(result_id=result_id, reason=_reason(reason)), "retracted", as_json)

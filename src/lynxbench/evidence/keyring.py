@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from lynxbench.errors import BadInput, KeyNotReady
-from lynxbench.evidence.keys import LOCAL_TEAM, PASSPHRASE_VARIABLE, KeyFolder, SigningKey, home, new_signing_key
+from lynxbench.evidence.keys import PASSPHRASE_VARIABLE, KeyFolder, SigningKey, home, new_signing_key
 from lynxbench.evidence.trust import TRUST_FILE, TrustList, read_trust
 from lynxbench.evidence.whole_files import locked, write_text
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Role
+from lynxbench.model.team_names import LOCAL_TEAM
 
 KEY_VARIABLE: Final = "LYNXBENCH_KEY"
 FIRST_KEY: Final = "local"

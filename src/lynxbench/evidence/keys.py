@@ -40,8 +40,6 @@ HOME_VARIABLE: Final = "LYNXBENCH_HOME"
 PASSPHRASE_VARIABLE: Final = "LYNXBENCH_KEY_PASSPHRASE"
 MAX_CARD_BYTES: Final = 1 << 16
 MAX_KEY_BYTES: Final = 1 << 16
-LOCAL_TEAM: Final = "local"
-"""The team of the key that is made where there is none."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 

@@ -4,7 +4,7 @@ Nobody else registers it again, brings its result or ends it. A run that was nev
 whoever records a copy of its result first does not keep its own team from doing the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, select
@@ -16,6 +16,7 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, RunAbandoned, RunRegistered
+from lynxbench.model.team_names import LOCAL_TEAM
 
 AboutRun = RunRegistered | ResultRecorded | RunAbandoned
 
@@ -124,7 +125,7 @@ def _signers(envelope: Envelope, trust: TrustList) -> frozenset[str]:
     return _identities(known or keys, trust)
 
 
-def _identities(keys: Iterable[str], trust: TrustList) -> frozenset[str]:
-    """Keys, and the teams that the trust list gives them: a team may go on with another key."""
-    named = {key: trust.find(key) for key in keys}
-    return frozenset(named) | {f"team {known.team}" for known in named.values() if known is not None}
+def _identities(keys: Collection[str], trust: TrustList) -> frozenset[str]:
+    """Keys, and the teams that the trust list gives them: a team that somebody named may go on with another key."""
+    teams = {known.team for key in keys if (known := trust.find(key)) is not None}
+    return frozenset(keys) | {f"team {team}" for team in teams - {LOCAL_TEAM}}

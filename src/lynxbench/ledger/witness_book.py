@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound, Refused
 from lynxbench.evidence.canonical_reader import parse_base64
-from lynxbench.evidence.keys import LOCAL_TEAM, SigningKey
+from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.evidence.whole_files import locked, write_text
 from lynxbench.ledger.log import Ledger, TreeHead
@@ -31,6 +31,7 @@ from lynxbench.ledger.signed_notes import (
 from lynxbench.model.canonical import short
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
+from lynxbench.model.team_names import LOCAL_TEAM
 
 BOOK_FILE: Final = "logs-witnessed.json"
 MAX_STEPS: Final = 63

@@ -29,6 +29,7 @@ from lynxbench.model.entries import (
     ResultVerified,
     RunRegistered,
 )
+from lynxbench.model.team_names import LOCAL_TEAM
 
 ANNOUNCED_WITHIN = timedelta(seconds=60)
 """A run is registered when it starts; a ledger that others write to may let it wait for so long, and for no longer."""
@@ -68,6 +69,11 @@ class Voice:
         if self.teams or other.teams:
             return bool(set(self.teams) & set(other.teams))
         return bool(set(self.keys) & set(other.keys))
+
+    def speaks_for(self, owner: "Voice") -> bool:
+        """Whether every team of an owner signed; of the one that nobody named, the owner's own key."""
+        unnamed = LOCAL_TEAM in owner.teams and not set(self.keys) & set(owner.keys)
+        return set(owner.teams) <= set(self.teams) and not unnamed
 
 
 NOBODY = Voice((), ())
@@ -263,7 +269,7 @@ def agreement_shown(teams: Sequence[str], standing: Standing | None) -> TeamAgre
 def _taken_back(voice: Voice, owner: Voice) -> str:
     """What a retraction counts as: of several owners all must sign; a key that nobody can check is a doubt, no more."""
     if owner.teams:
-        return "retracted" if set(owner.teams) <= set(voice.teams) else ""
+        return "retracted" if voice.speaks_for(owner) else ""
     return "contested" if set(voice.keys) & set(owner.keys) else ""
 
 

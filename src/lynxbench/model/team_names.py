@@ -7,6 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+LOCAL_TEAM: Final = "local"
+"""The team of keys that are made where there is none. It is nobody's: two such keys are two owners."""
+
 TEAM_PATTERN: Final = re.compile(r"[a-z][a-z0-9]*(?:[-.][a-z0-9]+)*")
 MAX_TEAM: Final = 63
 MOST_TEAMS: Final = 64

@@ -17,6 +17,7 @@ from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.queries import open_runs
 from lynxbench.ledger.result_standings import owner_of_result, standings
 from lynxbench.model.entries import Entry, EntryBody, ResultRecorded, ResultRetracted, RunAbandoned
+from lynxbench.model.team_names import LOCAL_TEAM
 
 ALPHA, BRAVO, CHARLIE = key_of("alpha"), key_of("bravo"), key_of("charlie")
 NEXT = key_of("alpha")
@@ -139,6 +140,21 @@ def test_re_signing_an_entry_retracts_nothing(ledger: Ledger) -> None:
     assert standings(ledger, [RESULT], TRUST)[RESULT].retracted == ()
     ledger.append_all([sealed(ResultRetracted(result_id=RESULT, reason="ours"), NEXT)], TRUST)
     assert standings(ledger, [RESULT], TRUST)[RESULT].words[0] == "retracted by alpha: ours"
+
+
+def test_two_keys_of_the_team_that_nobody_named_are_two_owners(url: str) -> None:
+    """Everybody's first key is of team `local`: a reader who trusts two strangers has not made them one."""
+    one, another = key_of(LOCAL_TEAM), key_of(LOCAL_TEAM)
+    trust = trusting(one, another)
+    with Ledger(url, blobs="somewhere") as ledger:
+        ledger.append_all([sealed(registered("one"), one, MADE_AT)], trust)
+        with pytest.raises(EvidenceInvalid, match="registered by"):
+            ledger.append_all([sealed(recorded("one"), another)], trust)
+        ledger.append_all([sealed(recorded("one"), one)], trust)
+        ledger.append_all([sealed(ResultRetracted(result_id=RESULT, reason="not theirs"), another)], trust)
+        assert standings(ledger, [RESULT], trust)[RESULT].retracted == ()
+        ledger.append_all([sealed(ResultRetracted(result_id=RESULT, reason="ours"), one)], trust)
+        assert standings(ledger, [RESULT], trust)[RESULT].words[0] == "retracted by local: ours"
 
 
 def test_a_revoked_key_takes_nothing_back(ledger: Ledger) -> None:

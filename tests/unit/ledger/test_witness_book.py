@@ -12,7 +12,7 @@ import pytest
 from ledgers import NOW, decision, key_of, sealed, trusting
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope
-from lynxbench.evidence.keys import LOCAL_TEAM, SigningKey
+from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.checkpoints import prove_stored, sign_checkpoint, stored_checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
@@ -26,6 +26,7 @@ from lynxbench.ledger.log_witnesses import (
 )
 from lynxbench.ledger.signed_notes import CheckpointNote, cosign_note, cosignatures, parse_note, sign_note
 from lynxbench.ledger.witness_book import BOOK_FILE, WitnessBook, WitnessRequest, parse_request
+from lynxbench.model.team_names import LOCAL_TEAM
 
 OURS, THEIRS, THIRD = key_of("alpha"), key_of("bravo"), key_of("charlie")
 TRUST = trusting(OURS, THEIRS, THIRD)
