@@ -30,6 +30,10 @@ class HttpAnswer:
         return 200 <= self.status < 300
 
 
+class AnswerTrickles(TimeoutError):
+    """Bytes came, and the answer was not whole when the time for all of it was over."""
+
+
 def request(
     method: str,
     url: str,
@@ -70,7 +74,7 @@ def request(
 
 @contextmanager
 def _ended_after(sock: socket.socket, seconds: float) -> Iterator[None]:
-    """Whatever is waited for on the socket ends when the time is over; TimeoutError then."""
+    """Whatever is waited for on the socket ends when the time is over; AnswerTrickles then."""
     late = threading.Event()
 
     def end() -> None:
@@ -89,4 +93,4 @@ def _ended_after(sock: socket.socket, seconds: float) -> Iterator[None]:
     finally:
         timer.cancel()
         if late.is_set():
-            raise TimeoutError(f"no whole answer within {seconds:g} s") from None
+            raise AnswerTrickles(f"no whole answer within {seconds:g} s") from None

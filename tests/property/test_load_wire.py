@@ -10,6 +10,7 @@ from lynxbench.load.load_record import RequestEnd, RowStore, assemble
 from lynxbench.load.plan import TicketTimeouts
 from lynxbench.load.response_reading import UNKNOWN_TOKENS
 from lynxbench.load.wire import Connection, Ticket
+from silent_transport import SilentTransport
 
 
 class _Owner:
@@ -23,17 +24,6 @@ class _Owner:
         pass
 
     def note(self, text):
-        pass
-
-
-class _Transport:
-    def get_extra_info(self, name):
-        return object() if name == "ssl_object" else None
-
-    def write(self, data):
-        pass
-
-    def abort(self):
         pass
 
 
@@ -76,7 +66,7 @@ def test_any_cut_of_any_framing_reads_the_same(answers, data):
     connection = Connection(
         _Owner(), OpenAiReader(True), store, TicketTimeouts(), keep_text=True, clock=lambda: time[0]
     )
-    connection.connection_made(_Transport())
+    connection.connection_made(SilentTransport())
     for number, (raw, _) in enumerate(answers):
         time[0] += 1
         connection.send(Ticket(number, time[0], b""))
@@ -103,7 +93,7 @@ def test_any_cut_of_any_framing_reads_the_same(answers, data):
 def test_no_bytes_at_all_break_the_connection_beyond_its_request(pieces):
     store = RowStore()
     connection = Connection(_Owner(), OpenAiReader(False), store, TicketTimeouts(), clock=lambda: 5)
-    connection.connection_made(_Transport())
+    connection.connection_made(SilentTransport())
     connection.send(Ticket(0, 1, b""))
     for piece in pieces:
         if connection.ticket is not None and piece:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from lynxbench.engines import openai
 from lynxbench.engines.languages import language_of
 from lynxbench.errors import CannotRun
-from lynxbench.https import HttpAnswer, request
+from lynxbench.https import AnswerTrickles, HttpAnswer, request
 from lynxbench.load.http import EventSplitter
 from lynxbench.load.response_reading import Language, ResponseReader
 from lynxbench.model.serving import CacheState, OpenAiEngine, ServedEngine
@@ -57,10 +57,10 @@ def ask(engine: ServedEngine, prepared: bytes) -> HttpAnswer:
     for _ in range(TRIES):
         try:
             answer = _post(engine, where, prepared)
-        except TimeoutError as error:
-            trickled = "whole" in str(error)
-            why = str(error) if trickled else f"no answer within {engine.timeouts.first_byte_s:g} s"
-            raise CannotRun(f"{where}: {why}") from None
+        except AnswerTrickles as error:
+            raise CannotRun(f"{where}: {error}") from None
+        except TimeoutError:
+            raise CannotRun(f"{where}: no answer within {engine.timeouts.first_byte_s:g} s") from None
         except OSError as error:
             problem = f"the server does not answer ({_words(error)}); is it running?"
             continue

@@ -16,6 +16,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Tier
 from lynxbench.model.fields import Scalar
 from lynxbench.model.layers import Layer
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import Trial, TrialStatus
 
 
@@ -32,7 +33,7 @@ def plan_problems(folder: TuningFolder, space: Space) -> Iterator[str]:
     yield from (f"{name} stands in two places" for name, times in Counter(filter(None, named)).items() if times > 1)
     if not state.baseline_run:
         yield "it has no baseline that answers were held against"
-    elif read_result(folder.runs / state.baseline_run).contract_id != _once(untuned(state.contract)):
+    elif not is_of(folder.runs / state.baseline_run, untuned(state.contract)):
         yield f"the baseline {state.baseline_run} is of another contract"
     yield from _surroundings(folder, state.baseline_run, {})
     if len(state.points) != len(state.trials):
@@ -53,8 +54,17 @@ def plan_problems(folder: TuningFolder, space: Space) -> Iterator[str]:
     yield from _out_of_time(folder, state)
 
 
-def _once(contract: Contract) -> str:
-    return changed(contract, {}, restarts=1).contract_id
+def is_of(path: Path, contract: Contract) -> bool:
+    """Whether a run is one process of a contract."""
+    return read_result(path).contract_id == changed(contract, {}, restarts=1).contract_id
+
+
+def given_variables(path: Path) -> dict[str, str] | None:
+    """What a run's processes were given, which is no part of its contract; None where it left no registration."""
+    if not (path / REGISTRATION_FILE).is_file():
+        return None
+    around = RunFolder.open(path).registration.surroundings
+    return {} if around is None else dict(around.environment)
 
 
 def _stated_of(folder: TuningFolder, trial: Trial) -> Iterator[str]:
@@ -70,12 +80,11 @@ def _stated_of(folder: TuningFolder, trial: Trial) -> Iterator[str]:
 
 
 def _surroundings(folder: TuningFolder, name: str | None, setting: Mapping[str, Scalar]) -> Iterator[str]:
-    """Variables are no part of a contract: the run's own registration says what its processes were given."""
-    if not name or not (folder.runs / name / REGISTRATION_FILE).is_file():
+    """A server is given its setting's variables, the client that asks it none."""
+    if not name or isinstance(folder.state.contract.engine, ServedEngine):
         return
-    around = RunFolder.open(folder.runs / name).registration.surroundings
-    given = {} if around is None else around.environment
-    if given != variables(setting):
+    given = given_variables(folder.runs / name)
+    if given is not None and given != variables(setting):
         yield f"{name}: its processes were given {given}, its setting has {variables(setting)}"
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from lynxbench import __version__
 from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.documents import RESULT_FILE, read_result
-from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.experiment.cells import changed, plan_cells, seeded, space_of, tuned, untuned
@@ -39,7 +38,6 @@ from lynxbench.ledger.queries import find_result
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.analyses import AnalysisDocument, analysis_id
 from lynxbench.model.canonical import short
-from lynxbench.model.contract import Contract
 from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import CellShown, CellStatus, ExperimentDocument
 from lynxbench.model.fleet import FleetReport, UnitState
@@ -56,7 +54,7 @@ from lynxbench.record.recording_analyses import (
     read_stated,
     tuning_runs,
 )
-from lynxbench.record.tuning_plan import plan_problems
+from lynxbench.record.tuning_plan import given_variables, is_of, plan_problems
 from lynxbench.record.value_check import compare
 from lynxbench.record.verifying import guarded, verify_folder
 from lynxbench.stats.designs import blocked_order
@@ -226,11 +224,9 @@ def _with_void_named(stated: ExperimentDocument) -> ExperimentDocument:
 
 
 def _surroundings_differ(path: Path, environment: dict[str, str], *, served: bool) -> str:
-    """A variable is no part of a contract: the run's own registration says what its processes were given."""
-    if served or not (path / REGISTRATION_FILE).is_file():
+    given = None if served else given_variables(path)
+    if given is None:
         return ""
-    around = RunFolder.open(path).registration.surroundings
-    given = {} if around is None else around.environment
     apart = [name for name, value in environment.items() if given.get(name) != value]
     return f"its processes were given {apart[0]}={given.get(apart[0])!r}" if apart else ""
 
@@ -257,7 +253,7 @@ def check_tuning(folder: TuningFolder, stated: TuningDocument) -> list[Check]:
             wrong.append(f"seed {pair.seed} stands where {seed} was drawn")
         for which, contract in sides:
             name = getattr(pair, which)
-            if name and not _is_of(folder.runs / name, seeded(contract, seed)):
+            if name and not is_of(folder.runs / name, seeded(contract, seed)):
                 wrong.append(f"{name} is of another contract")
     if len(state.pairs) > len(seeds):
         wrong.append(f"{len(state.pairs)} pairs where {state.confirmations} were planned")
@@ -284,7 +280,7 @@ def _check_trials(folder: TuningFolder) -> Check:
         label = f"trial {trial.number + 1}"
         if result.result_id != trial.result_id:
             return fails("trials", f"{label}: result {short(result.result_id)} is another than the one stated")
-        if not _is_of(folder.runs / trial.run, tuned(state.contract, trial.setting)):
+        if not is_of(folder.runs / trial.run, tuned(state.contract, trial.setting)):
             return fails("trials", f"{label}: its result is of another setting")
         value = visit_response(folder.runs / trial.run, state.response)
         if value is None:
@@ -308,10 +304,6 @@ def _check_choice(folder: TuningFolder) -> list[Check]:
     except LynxbenchError as error:
         return [cannot("choice", str(error))]
     return [compare("choice", state.chosen, search.choose(outcomes_of(state)))]
-
-
-def _is_of(path: Path, contract: Contract) -> bool:
-    return read_result(path).contract_id == changed(contract, {}, restarts=1).contract_id
 
 
 # --- a fleet ---------------------------------------------------------------------------------------------------------

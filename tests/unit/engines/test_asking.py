@@ -39,6 +39,20 @@ objective:
 
 
 @contextmanager
+def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server of one handler, on a thread of its own."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
 def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterator[tuple[str, list[str]]]:
     """A server that gives these answers in turn, the last one for ever; status 0 closes without a word."""
     asked: list[str] = []
@@ -61,15 +75,8 @@ def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterato
         def log_message(self, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served(Handler) as url:
+        yield url, asked
 
 
 def calibrated(url: str, engine: str = "", timeouts: Timeouts | None = None):
@@ -137,16 +144,11 @@ def dripping() -> Iterator[str]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served(Handler) as url:
+        try:
+            yield url
+        finally:
+            over.set()
 
 
 TEMPLATE, LETTERS = 20, 10

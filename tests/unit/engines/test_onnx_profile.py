@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.engines.onnx.runtime_profile import (
     GraphNodeRun,
     RuntimeProfile,
@@ -65,3 +66,11 @@ def test_events_that_are_no_kernels_are_left_out(tmp_path: Path) -> None:
     path = write_trace(profile, [(10_000, 16_000)], tmp_path / "t.json.gz")
     step = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"][0]
     assert step["ts"] == pytest.approx(0.5)
+
+
+def test_what_is_counted_as_a_product_leaves_the_verdicts_on_recorded_traces_as_they_were() -> None:
+    """They are computed again from the trace: an operator that changes its kind would refute what was published."""
+    assert {operator_kind(f"onnx::{name}") for name in ("Einsum", "MoE", "PackedAttention")} == {
+        OperatorKind.ELEMENTWISE
+    }
+    assert operator_kind("onnx::MatMul") is OperatorKind.PRODUCT

@@ -15,6 +15,7 @@ from lynxbench.load.load_record import RequestEnd, RowStore, assemble
 from lynxbench.load.plan import TicketTimeouts
 from lynxbench.load.response_reading import FAILED, UNKNOWN_TOKENS, ResponseReader
 from lynxbench.load.wire import Connection, Ticket
+from silent_transport import SilentTransport
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 DONE = b"data: [DONE]\n\n"
@@ -54,22 +55,11 @@ class Owner:
         self.notes.append(text)
 
 
-class Transport:
-    def get_extra_info(self, name):
-        return object() if name == "ssl_object" else None
-
-    def write(self, data):
-        pass
-
-    def abort(self):
-        pass
-
-
 def answer(*events, reader=None, whole=None):
     """One answer to one request: how it ended, what was said of it, and its row."""
     owner, store = Owner(), RowStore()
     connection = Connection(owner, reader or OpenAiReader(False), store, TicketTimeouts())
-    connection.connection_made(Transport())
+    connection.connection_made(SilentTransport())
     connection.send(Ticket(0, 900, b"request"))
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(data), data) for data in events)
     connection.data_received(HEAD + chunks + b"0\r\n\r\n" if whole is None else whole)

@@ -21,6 +21,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, Tier, measured
 from lynxbench.model.fields import Scalar
 from lynxbench.model.layers import Layer
+from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.model.tuning import Trial, TrialStatus
 from lynxbench.record import tuning_plan
@@ -165,3 +166,14 @@ def test_a_record_that_no_sample_contradicts_is_not_believed(
     lie, said = LIES[name]
     lie(told)
     assert any(said in line for line in told.problems()), told.problems()
+
+
+@pytest.mark.parametrize(("engine", "problems"), [(OpenAiEngine.model_construct(), 0), (SimpleNamespace(), 1)])
+def test_a_server_has_its_settings_variables_and_its_client_has_none(
+    engine: object, problems: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tuning of a launched server over a variable is no forgery: the run's own processes are the client's."""
+    monkeypatch.setattr(tuning_plan, "given_variables", lambda _: {})
+    folder: Any = SimpleNamespace(runs=Path(), state=SimpleNamespace(contract=SimpleNamespace(engine=engine)))
+    found = list(tuning_plan._surroundings(folder, "a-run", {"environment.omp_num_threads": 2}))
+    assert len(found) == problems

@@ -43,10 +43,11 @@ _TABLE = read_table("attribute/read/operators.toml")
 ONNX = "onnx::"
 """Before an ONNX operator's name, in traces made from ONNX Runtime's profile."""
 ONNX_INTEGER_PRODUCTS: frozenset[str] = frozenset(_TABLE["onnx_integer_products"].split())
-ONNX_PRODUCTS = ONNX_INTEGER_PRODUCTS | frozenset(_TABLE["onnx_products"].split())
+_ONNX_JUDGED = ONNX_INTEGER_PRODUCTS | frozenset(_TABLE["onnx_products"].split())
+ONNX_PRODUCTS = _ONNX_JUDGED | frozenset(_TABLE["onnx_other_products"].split())
 _VIEWS: frozenset[str] = frozenset(_TABLE["views"].split())
 _TORCH = _kind_of_word(_TABLE["torch"]) | dict.fromkeys(_VIEWS, OperatorKind.DISPATCH)
-_ONNX = dict.fromkeys(ONNX_PRODUCTS, OperatorKind.PRODUCT) | _kind_of_word(_TABLE["onnx"])
+_ONNX = dict.fromkeys(_ONNX_JUDGED, OperatorKind.PRODUCT) | _kind_of_word(_TABLE["onnx"])
 _MATHS = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "mkldnn_prepacked", "torchao", "onednn"})
 _COMMUNICATION = re.compile(
     r"^(c10d|_c10d_functional|c10d_functional|gloo|nccl|mpi|ucc|symm_mem)\b|^record_param_comms"
