@@ -149,10 +149,15 @@ def spinners() -> contextlib.AbstractContextManager[str]:
     return beside(*[(SPINNER,)] * (len(os.sched_getaffinity(0)) - 1))
 
 
-def memory_clock() -> contextlib.AbstractContextManager[str]:
-    """The lowest memory clock there is."""
+@contextlib.contextmanager
+def memory_clock() -> Iterator[str]:
+    """The lowest memory clock there is; some drivers take the setting and keep the clock."""
     lowest = lowest_memory_mhz()
-    return setting(["-lmc", f"{lowest},{lowest}"], ["-rmc"])
+    with setting(["-lmc", f"{lowest},{lowest}"], ["-rmc"]):
+        clock = ask("gpu=clocks.mem")[0]
+        if float(clock) > 1.1 * float(lowest):
+            raise Refused(f"nvidia-smi -lmc {lowest} was taken, and the memory runs at {clock} MHz")
+        yield ""
 
 
 Condition = Callable[[], contextlib.AbstractContextManager[str]]

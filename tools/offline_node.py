@@ -231,13 +231,19 @@ def carry_out(node: Node, step: Step) -> dict[str, Any]:
     step.result_id = document.get("result_id")
     step.figures = [figure_line(one) for one in document.get("per_precision", [])]
     found = document.get("analysis") or document.get("attribution") or {}
-    step.verdict = str(document.get("verdict") or found.get("sentence") or "")
+    step.verdict = _gated(step.result_id, err) or str(document.get("verdict") or found.get("sentence") or "")
     node.log(f"--- {step.name}\n{err}")
     shown = step.verdict or (step.said[-1] if step.said else "")
     node.say(f"{step.name}: {step.status} in {step.seconds:.0f} s  {shown}")
     for line in step.figures:
         node.say(f"    {line}")
     return document
+
+
+def _gated(result_id: str | None, err: str) -> str:
+    """What is said beside a result whose evidence blames nobody: the document is sealed and cannot say it."""
+    beside = f"lynxbench: {(result_id or '')[:12]}: "
+    return next((line.removeprefix(beside) for line in err.splitlines() if line.startswith(beside)), "")
 
 
 def figure_line(one: dict[str, Any]) -> str:

@@ -39,6 +39,15 @@ def longest(length: AnyLength) -> int:
     return length.high
 
 
+def shortest(length: AnyLength) -> int:
+    """No draw is shorter."""
+    if isinstance(length, FixedLength):
+        return length.value
+    if isinstance(length, EmpiricalLength):
+        return min(length.values)
+    return length.low
+
+
 def typical(length: AnyLength) -> int:
     """A middle length, for estimates."""
     if isinstance(length, FixedLength):

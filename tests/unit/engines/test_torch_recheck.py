@@ -90,3 +90,37 @@ def test_what_a_function_used_is_known_while_product_and_streams_hold(
     assert [pair for pair in asked[1:] if pair[0] != "tf32"] == whole
     assert ({one.name for one in found} >= {"launch"}) is not measured_anew
     assert len({(one.name, one.precision) for one in found}) == len(found)
+
+
+def test_a_device_without_room_gives_the_ceilings_that_fit_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model or a neighbour fills the device: what was measured before is not lost for want of a ceiling."""
+
+    def full(*_: object) -> Ceiling:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(room, "_streams", full)
+    device = torch.device("cpu")
+    assert [one.name for one in room.measure_ceilings(Precision.FP32, device, 0.01)] == ["matmul"]
+    assert [one.name for one in room.measure_used_ceilings(Precision.FP32, ["double"], device)] == ["matmul", "matmul"]
+    monkeypatch.setattr(room, "_product", full)
+    monkeypatch.setattr(room, "_wide_product", full)
+    known = (ceiling("matmul", 1.0).model_copy(update={"precision": Precision.FP32}),)
+    assert room.measure_used_ceilings(Precision.FP32, ["double"], device, known) == ()
+
+
+def test_streams_shrink_with_the_memory_that_is_free_but_never_into_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    on_cpu = {name: getattr(torch, name) for name in ("rand", "ones")}
+
+    def rand(words: int, **_: object) -> torch.Tensor:
+        sizes.append(words * 4)
+        return on_cpu["rand"](4096 * 4)
+
+    monkeypatch.setattr(torch, "rand", rand)
+    monkeypatch.setattr(torch, "ones", lambda count, **_: on_cpu["ones"](count))
+    monkeypatch.setattr(room, "measure_best_s", lambda *_: 1.0)
+    monkeypatch.setattr(room, "last_level_cache_bytes", lambda _: 50 << 20)
+    for free in (100 << 30, 4 << 30, 500 << 20):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 141 << 30))
+        room._streams(torch.device("cuda", 0), 1.0)
+    assert sizes == [room.CUDA_STREAM_BYTES, 1 << 30], "125 MiB would lie in four caches of 50 MiB"

@@ -80,6 +80,14 @@ def test_a_measured_contract_is_told_in_figures_and_not_repeated(tool: ModuleTyp
     assert again.asked == []
 
 
+def test_whoever_watches_reads_no_blame_that_the_evidence_does_not_carry(tool: ModuleType, tmp_path: Path) -> None:
+    beside = f"lynxbench: {RESULT['result_id'][:12]}: undetermined: nobody is blamed, because it is not steady; next: x"
+    node = node_of(tool, tmp_path, {"one": (0, json.dumps(RESULT), f"lynxbench: made key 12\n{beside}\n")})
+    assert tool.run(node, [tool.Step("one", 50)]) == 0
+    (step,) = steps_in(tmp_path)
+    assert step["verdict"] == "undetermined: nobody is blamed, because it is not steady; next: x"
+
+
 def test_an_interrupted_contract_goes_on_where_it_stopped(tool: ModuleType, tmp_path: Path) -> None:
     assert tool.run(node_of(tool, tmp_path, {"one": (130, "", "interrupted")}), [tool.Step("one", 50)]) == 1
     assert steps_in(tmp_path)[0]["status"] == "interrupted"

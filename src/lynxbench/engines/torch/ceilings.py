@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from lynxbench.engines.torch.device import last_level_cache_bytes, measure_best_s, time_once_s
+from lynxbench.engines.torch.device import last_level_cache_bytes, measure_best_s, release_memory, time_once_s
 from lynxbench.engines.torch.number_formats import FORMATS, compute_dtype, product_recipe, supports
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
@@ -34,6 +34,8 @@ HELD, LINK_HELD = 0.03, 0.15
 """A ceiling holds while a re-check comes within this of it: what bursts on one card differ by from call to call; links
 and launches go through the host, which is less steady."""
 ON_DEVICE = ("matmul", "copy", "read")
+SHARE_OF_FREE = 4
+"""Arrays that are streamed take so much of the free memory at the most, two of them half."""
 COPIED_BYTES = 256 << 20
 """Large against a copy's fixed cost: 5 ms over PCIe 5 from pinned memory."""
 COPIES = 4
@@ -47,9 +49,10 @@ FORMAT_OF: dict[str, Precision | None] = {
 
 def measure_ceilings(precision: Precision, device: torch.device, share: float = 1.0) -> tuple[Ceiling, ...]:
     """Matrix-product, copy and read ceilings, on a device also its links and launches, measured now."""
+    release_memory(device)
     with torch.inference_mode():
-        on_device = (_product(precision, device, share), *_streams(device, share))
-        return on_device if device.type != "cuda" else (*on_device, *_links(device), _launches(device))
+        product = _fitting(lambda: [_product(precision, device, share)])
+        return (*product, *_fitting(lambda: _streams(device, share)), *_beside(device))
 
 
 def measure_used_ceilings(
@@ -63,18 +66,34 @@ def measure_used_ceilings(
     wanted = {precision} | {each for each in formats if each is not None}
     if Precision.FP32 in wanted and supports(device, Precision.TF32):
         wanted.add(Precision.TF32)
+    release_memory(device)
     with torch.inference_mode():
         held = _still_held(known, precision, device)
         products: list[Ceiling] = []
         for each in sorted(wanted):
-            with contextlib.suppress(CannotRun):
+            with contextlib.suppress(CannotRun, torch.OutOfMemoryError):
                 products.append(held.get(("matmul", each)) or _product_as(each, device, 1.0))
         if None in formats:
-            products.append(held.get(("matmul", None)) or _wide_product(device))
+            with contextlib.suppress(torch.OutOfMemoryError):
+                products.append(held.get(("matmul", None)) or _wide_product(device))
         if held:
             return (*products, *(ceiling for ceiling in held.values() if ceiling.name != "matmul"))
-        beside = (*_links(device), _launches(device)) if device.type == "cuda" else ()
-        return (*products, *_streams(device, 1.0), *beside)
+        return (*products, *_fitting(lambda: _streams(device, 1.0)), *_beside(device))
+
+
+def _beside(device: torch.device) -> tuple[Ceiling, ...]:
+    """Links and launches of a device that has them."""
+    if device.type != "cuda":
+        return ()
+    return (*_fitting(lambda: _links(device)), *_fitting(lambda: [_launches(device)]))
+
+
+def _fitting(measure: Callable[[], Iterable[Ceiling]]) -> tuple[Ceiling, ...]:
+    """What is measured; nothing where the step, or another process, leaves the device no memory for it."""
+    try:
+        return tuple(measure())
+    except torch.OutOfMemoryError:
+        return ()
 
 
 def _still_held(
@@ -84,7 +103,10 @@ def _still_held(
     earlier = {(ceiling.name, ceiling.precision): ceiling for ceiling in known}
     if not earlier:
         return {}
-    tried = (_product_as(precision, device, RECHECK_SHARE), *_streams(device, RECHECK_SHARE))
+    product = _fitting(lambda: [_product_as(precision, device, RECHECK_SHARE)])
+    tried = (*product, *_fitting(lambda: _streams(device, RECHECK_SHARE)))
+    if len(tried) < len(ON_DEVICE):
+        return {}
     checked = [_checked(earlier.get((now.name, now.precision)), now) for now in tried]
     held = [ceiling for ceiling in checked if ceiling is not None]
     return earlier | {(one.name, one.precision): one for one in held} if len(held) == len(tried) else {}
@@ -180,9 +202,14 @@ def _wide_product(device: torch.device) -> Ceiling:
     return Ceiling(name="matmul", precision=None, per_s=2.0 * side**3 / best_s, unit="FLOP/s", how=how)
 
 
-def _streams(device: torch.device, share: float) -> tuple[Ceiling, Ceiling]:
-    size = min(max(STREAM_CACHES * last_level_cache_bytes(device), 64 << 20), LARGEST_STREAM_BYTES)
-    size = max(size, CUDA_STREAM_BYTES) if device.type == "cuda" else size
+def _streams(device: torch.device, share: float) -> tuple[Ceiling, ...]:
+    """None where what fits into the device's memory would fit into its cache as well."""
+    size = least = min(max(STREAM_CACHES * last_level_cache_bytes(device), 64 << 20), LARGEST_STREAM_BYTES)
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        size = min(max(size, CUDA_STREAM_BYTES), free // SHARE_OF_FREE)
+        if size < least:
+            return ()
     words = size // 4
     source = torch.rand(words, dtype=torch.float32, device=device)  # never zeros: constant bits cost less power
     target = torch.empty_like(source)

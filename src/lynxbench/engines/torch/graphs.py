@@ -69,10 +69,14 @@ def check_compiler(device: torch.device, backend: str = "inductor") -> None:
 
 
 class Replay:
-    """Called like the model; one recording for each shape of its tensors. Outputs live until the next call."""
+    """Called like the model; one recording for each shape of its tensors. Outputs live until the next call.
+
+    Since they do, and one call follows the other, all recordings work in the same memory.
+    """
 
     def __init__(self, call: Callable[..., Any], device: torch.device, warm_ups: int = WARM_UPS) -> None:
         self._call, self._device, self._warm_ups = call, device, warm_ups
+        self._memory: Any = None
         self._recordings: dict[tuple[tuple[str, torch.Size], ...], _Recording] = {}
 
     def __call__(self, **arguments: Any) -> Any:
@@ -95,11 +99,12 @@ class Replay:
         torch.cuda.synchronize(self._device)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, pool=self._memory):
                 outputs = self._call(**call)
         except RuntimeError as error:
             line = first_line(error)
             raise CannotRun(f"does not apply: this step cannot be recorded as a CUDA graph ({line})") from error
+        self._memory = graph.pool()
         return _Recording(graph, inputs, outputs)
 
 

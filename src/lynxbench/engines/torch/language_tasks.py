@@ -10,13 +10,14 @@ from pydantic import JsonValue
 
 from lynxbench.engines.torch.graphs import WARM_UPS, Compilation, Replay
 from lynxbench.engines.torch.narrow_cache import narrow_static_cache
+from lynxbench.engines.torch.recorded_prompts import RecordedPrompts, can_be_padded, recorded_lengths
 from lynxbench.engines.torch.task_work import Batch, Feed, Loaded, TaskWork
 from lynxbench.engines.torch.torch_inputs import held_out_tokens, prompt_tokens
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.precision import KvCache
 from lynxbench.model.samples import Outputs
 from lynxbench.model.workload import FixedLength
-from lynxbench.workload.lengths import OUTPUT_STREAM, AnyLength, longest, sample_length
+from lynxbench.workload.lengths import OUTPUT_STREAM, AnyLength, longest, sample_length, shortest
 
 BRIEF_INPUT, BRIEF_OUTPUT = 16, 2
 REWOUND_AFTER = 64
@@ -111,26 +112,43 @@ class Generate(LanguageTask):
         self._output = loaded.workload.output_tokens
         super().__init__(loaded, self._output)
         self._static: Any = None
+        self._cache: Any = None
         self._compiled = False
+        self._read_forward: Any = loaded.model
+        self._recorded: RecordedPrompts | None = None
+        self._replayed: Replay | None = None
         self.feed = Feed(self._prompt, loaded.device)
         self.last_tokens: list[list[int]] = []
         """What the last step produced, one list a row."""
 
     def compile(self, compilation: Compilation) -> None:
-        """Compile the decode step over a cache of fixed size; prefill stays eager, since its length may vary."""
+        """Compile the decode step over a cache of fixed size; prompts only where they are recorded as well."""
         self._static, self._compiled = self._static_cache(self._positions), not compilation.recorded
+        self._recorded = self._replayed = None
         self._forward = compilation(self._loaded.model, dynamic=False)
+        if compilation.recorded:
+            self._read_forward = compilation(self._loaded.model, dynamic=not isinstance(self._input, FixedLength))
 
     def replay(self) -> None:
-        """The decode step as a graph over a cache of fixed size; prefill stays eager, since its length may vary."""
+        """The decode step as a graph over a cache of fixed size, and prompts as graphs of a few lengths.
+
+        Prompts stay as they are where the cache keeps only a window of its positions.
+        """
+        device, batch = self._loaded.device, self._loaded.workload.batch
         self._static = self._static_cache(self._positions)
         # The prompt, every warm-up call and the first replay each take a position of the cache.
         warm_ups = min(WARM_UPS, max(0, self._positions - 2))
-        self._forward = Replay(self._forward, self._loaded.device, warm_ups)
         with torch.inference_mode():
-            prompt = self._prompt(0)["input_ids"][:, :1].to(self._loaded.device)
-            cache = self._fresh_cache()
-            next_token(self._forward, next_token(self._loaded.model, prompt, cache), cache)
+            first = self._prompt(0)["input_ids"][:, :1].to(device)
+            next_token(self._loaded.model, first, self._static)  # the first keys give the cache its shape
+            if can_be_padded(self._static, self._caches.StaticLayer):
+                lengths = recorded_lengths(shortest(self._input), longest(self._input))
+                self._recorded = RecordedPrompts(self._read_forward, self._static, self._dynamic_cache, lengths, device)
+                self._recorded.record(batch)
+            self._cache = self._fresh_cache()
+            token = next_token(self._loaded.model, first, self._cache)
+            self._replayed = Replay(self._add_token, device, warm_ups)
+            self._replayed(input_ids=token)
 
     def step(self, index: int, marks: list[int]) -> int:
         """Prefill the prompts of that index and decode; the first mark is the first token."""
@@ -148,25 +166,42 @@ class Generate(LanguageTask):
             self._run(torch.tensor(rows, device=self._loaded.device), min(BRIEF_OUTPUT, longest(self._output)), [])
 
     def _run(self, prompt: torch.Tensor, outputs: int, marks: list[int]) -> list[list[int]]:
-        cache, clock = self._fresh_cache(), self._loaded.clock
+        clock = self._loaded.clock
         token = prompt
         columns: list[Any] = []
         for number in range(outputs):
-            if number and self._compiled:
-                torch.compiler.cudagraph_mark_step_begin()
-            token = next_token(self._forward if number else self._loaded.model, token, cache)
+            token = self._add(token) if number else self._begin(prompt)
             if clock is not None:
                 clock.mark()  # the device's own stamp: the host reads nothing
             elif self.pace.waits:
                 columns.append(token.tolist())  # the host has the token: on a device this waits for it
                 marks.append(perf_counter_ns())
             else:
-                columns.append(token)
+                columns.append(token if self._replayed is None else token.clone())  # the next replay writes over it
         if clock is not None:
             return []
         if not self.pace.waits:  # the host reads the whole answer once, and single tokens have no stamp
             return [[int(number) for number in row] for row in torch.cat(columns, dim=1).tolist()]
         return [[column[row][0] for column in columns] for row in range(prompt.shape[0])]
+
+    def _begin(self, prompt: torch.Tensor) -> torch.Tensor:
+        """The first token of an answer."""
+        if self._recorded is not None:
+            return self._recorded(prompt)
+        self._cache = self._fresh_cache()
+        return next_token(self._loaded.model, prompt, self._cache)
+
+    def _add(self, token: torch.Tensor) -> torch.Tensor:
+        """The token after that one."""
+        if self._replayed is not None:
+            added: torch.Tensor = self._replayed(input_ids=token)
+            return added
+        if self._compiled:
+            torch.compiler.cudagraph_mark_step_begin()
+        return self._add_token(token)
+
+    def _add_token(self, input_ids: torch.Tensor) -> torch.Tensor:
+        return next_token(self._forward, input_ids, self._cache)
 
     def _fresh_cache(self) -> Any:
         if self._static is None:
@@ -176,19 +211,23 @@ class Generate(LanguageTask):
 
     def facts(self) -> dict[str, JsonValue]:
         """Prompts, cache and batching."""
-        fixed = self._static is not None
+        fixed, padded = self._static is not None, "no padding"
+        scope = "decode step (prefill eager)" if fixed else "none"
+        if self._recorded is not None:
+            scope = "decode step, and prompts"
+            padded = f"read padded to the next of {len(self._recorded.lengths)} recorded lengths"
         return {
             "demand.prompts": self._prompts.origin,
             "demand.lengths": "exact; one input length a batch, no padding"
             if isinstance(self._input, FixedLength)
-            else "drawn per step and shared by the batch, no padding",
+            else f"drawn per step and shared by the batch, {padded}",
             "serving.batching": f"static, {self._loaded.workload.batch} rows",
             "serving.streaming": "each token is read by the host when it is produced"
             if self._loaded.clock is None
             else "tokens stay on the device, which stamps each",
             "application.decoding": "greedy, end of text ignored",
             "runtime.kv_cache": f"static, {self._positions} positions{self._kept_in()}" if fixed else "dynamic",
-            "runtime.graph_scope": "decode step (prefill eager)" if fixed else "none",
+            "runtime.graph_scope": scope,
         }
 
 

@@ -28,9 +28,11 @@ def narrow_static_cache(config: Any, positions: int) -> Any:
     caches = import_module("transformers.cache_utils")
 
     class NarrowLayer(caches.StaticLayer):  # type: ignore[misc, name-defined]
+        def store(self, keys: torch.Tensor, values: torch.Tensor, *others: Any, **named: Any) -> Any:
+            return super().update(narrow(keys), narrow(values), *others, **named)
+
         def update(self, keys: torch.Tensor, values: torch.Tensor, *others: Any, **named: Any) -> Any:
-            stored = super().update(narrow(keys), narrow(values), *others, **named)
-            return tuple(widen(part, keys.dtype) for part in stored)
+            return tuple(widen(part, keys.dtype) for part in self.store(keys, values, *others, **named))
 
     cache = caches.StaticCache(config=config, max_cache_len=positions)
     if strange := {type(layer).__name__ for layer in cache.layers if type(layer) is not caches.StaticLayer}:
