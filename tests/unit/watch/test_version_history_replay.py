@@ -124,3 +124,27 @@ def test_the_planned_sessions_are_enough_for_the_watch_and_change_one_thing_at_a
 
 def _lock(path: Path) -> dict[str, str]:
     return dict(line.split("==") for line in path.read_text(encoding="utf-8").split())
+
+
+def test_a_disturbed_sitting_is_set_aside_and_measured_again_three_times_at_the_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights = [version_history.Night(number, "1-start", "as it was", first=False) for number in (1, 2, 3)]
+    ends = {1: ["valid"], 2: ["doubtful", "valid"], 3: ["doubtful"] * 3}
+    taken: list[tuple[int, str]] = []
+
+    def sit(at: Path, night: Any, folder: Path) -> str:
+        (folder / "run").mkdir(parents=True)
+        (folder / "run" / "result.json").touch()
+        taken.append((night.number, ends[night.number].pop(0)))
+        return taken[-1][1]
+
+    monkeypatch.setattr(version_history, "planned_nights", lambda: iter(nights))
+    monkeypatch.setattr(version_history, "sit", sit)
+    monkeypatch.setattr(version_history, "lynxbench", lambda *_, **__: "")
+    monkeypatch.setattr(version_history, "wait_until_calm", lambda *_: 0.0)
+    for _ in range(2):  # what is finished is not measured again
+        version_history.measure(tmp_path, float("inf"))
+    assert taken == [(1, "valid"), (2, "doubtful"), (2, "valid"), (3, "doubtful"), (3, "doubtful"), (3, "doubtful")]
+    assert sorted(place.name for place in (tmp_path / "aside").iterdir()) == ["02-1", "03-1", "03-2"]
+    assert sorted(place.name for place in (tmp_path / "nights").iterdir()) == ["01", "02", "03"]
