@@ -1,7 +1,8 @@
 """Prompts of any length as recorded graphs: a few lengths are recorded, and a prompt is padded to the next of them.
 
 The padding stands behind the prompt, where no token of it looks. Its keys and values lie in the cache behind the
-prompt's, and the answer overwrites each before anything reads it. So it costs work, and changes no answer.
+prompt's, and the answer overwrites each before anything reads it. So it costs work, and changes no answer; only where a
+format has one scale for all rows of a product does that scale see it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from torch.nn.functional import pad
 from lynxbench.engines.torch.graphs import Replay
 
 STEPS_AN_OCTAVE = 8
-"""Recorded lengths between one power of two and the next: padding adds an eighth at the most."""
+"""Recorded lengths between one power of two and the next: padding adds an eighth at the most …"""
 LEAST_STEP = 8
+"""… or, to short prompts, fewer tokens than this."""
 
 
 def recorded_lengths(shortest: int, longest: int) -> tuple[int, ...]:
