@@ -6,9 +6,14 @@ of the year's false alarms (Bonferroni: nothing is assumed of how looks depend o
 learned from the window as far as it shows them, neighbours that remember one another widen the error, sessions that
 scatter more than the window did count with their own scatter, and a single session counts no further than its clip.
 
+How far a window of a few sessions that remember one another may be off is hardly known, and a t that allows for it is
+reached by no loss at all. So a span also tells where most of its sessions lie beyond everything that the window saw, by
+several times all that it saw.
+
 Every array has a leading axis of streams: a simulated year is judged by the same code as a real night.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,6 +54,9 @@ PERSISTS = 0.7
 """Share of a span's sessions that must lie off: an alarm is no matter of one or two outliers."""
 FAR = (2.0, 1.0, 1.0, 1.0)
 """By how many standard deviations, span by span: of three sessions two may be outliers several times a year."""
+BEYOND = 3.0
+"""Widths of the window, from its lowest session to its highest, by which most of a span lie below the lowest, or above
+the highest: then it tells, whatever its t. Of 14 sessions of a normal law that is twelve standard deviations."""
 YEAR = 365.0
 
 
@@ -97,6 +105,9 @@ class _Reference:
     """Mean share that its sessions have of the variance between restarts."""
     rest: Floats
     """What is left of its sessions beside level and days; 0 outside."""
+    lowest: Floats
+    """Of its sessions over the level."""
+    highest: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +212,18 @@ def _judge_span(
         strength = np.clip(changes, -clip, clip).mean(axis=1) / error / _quantile(degrees, share)
     off = np.sign(strength)[:, None] * changes > far * single
     strength = np.where(off.mean(axis=1) >= PERSISTS, strength, np.clip(strength, -NEARLY, NEARLY))
+    fallen, risen = _shared(changes)
+    width = window.highest - window.lowest
+    strength = np.where(fallen < window.lowest - BEYOND * width, np.minimum(strength, -1.0), strength)
+    strength = np.where(risen > window.highest + BEYOND * width, np.maximum(strength, 1.0), strength)
     judged = SpanJudgement(strength, np.full(len(strength), span), changes.mean(axis=1), error, degrees)
     return judged, single[:, -1], changes[:, -1]
+
+
+def _shared(changes: Floats) -> tuple[Floats, Floats]:
+    """How far down, and how far up, as many sessions of a span lie as must for an alarm: no matter of outliers."""
+    ordered, most = np.sort(changes, axis=1), math.ceil(PERSISTS * changes.shape[1])
+    return ordered[:, most - 1], ordered[:, -most]
 
 
 def _reference(streams: SessionStreams, ends: Ints) -> _Reference:
@@ -224,7 +245,9 @@ def _reference(streams: SessionStreams, ends: Ints) -> _Reference:
     seen = np.maximum(1 - (_inflation(memory, MOST) - 1) / count, 1 / 3)  # sessions alike scatter less than they vary
     share = np.where(inside, shares, 0.0).sum(axis=1) / count
     variance = np.maximum(scatter / degrees / seen, SMALLEST**2)
-    return _Reference(count, level, effects, groups, kept, memory, variance, degrees, share, rest)
+    seen_whole = np.where(inside, sample - level[:, None], 0.0)  # days and all: of few sessions they are a guess
+    lowest, highest = np.minimum(seen_whole.min(axis=1), -SMALLEST), np.maximum(seen_whole.max(axis=1), SMALLEST)
+    return _Reference(count, level, effects, groups, kept, memory, variance, degrees, share, rest, lowest, highest)
 
 
 def _moving(window: _Reference, span: int) -> Floats:

@@ -115,6 +115,30 @@ def test_sessions_that_remember_one_another_need_more() -> None:
     assert np.median(measure_span(_streams(values), 8).error) > 1.4 * np.median(measure_span(_streams(fresh), 8).error)
 
 
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("window", [FEWEST, 25])
+def test_half_of_the_rate_is_told_by_the_third_night_however_little_is_known(memory: float, window: int) -> None:
+    """A young level that wanders: a t that allows for both is reached by no loss at all."""
+    rng = np.random.default_rng(20)
+    values = rng.normal(0.0, 0.03 * np.sqrt(1 - memory**2), (STREAMS, window + 3))
+    values[:, 0] = rng.normal(0.0, 0.03, STREAMS)
+    for night in range(1, window + 3):
+        values[:, night] += memory * values[:, night - 1]
+    values[:, window:] -= 0.7
+    assert (_judge(values).loss.strength >= 1).mean() > 0.95
+
+
+def test_what_lies_beyond_all_that_the_window_saw_must_persist_and_be_far_beyond() -> None:
+    values = np.tile(np.linspace(-0.02, 0.02, FEWEST + 3), (1, 1))  # each remembers the one before
+    for lost, told in ((0.04, False), (0.08, False), (0.2, True), (0.5, True)):
+        values[:, FEWEST:] = -0.02 - lost
+        assert bool(_judge(values).loss.strength[0] >= 1) is told, lost
+    values[:, -2] = 0.0
+    assert _judge(values).loss.strength[0] < 1
+    values[:, FEWEST:] = 0.5
+    assert _judge(values).loss.strength[0] < 1, "a gain is no loss"
+
+
 def test_noise_that_has_grown_counts_with_what_it_is_now() -> None:
     values = _noise(10, 120)
     values[:, 70:] *= 4
