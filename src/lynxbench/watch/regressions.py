@@ -29,7 +29,7 @@ from lynxbench.model.evidence_gate import Lack, standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.record.recalling import sealed_document
-from lynxbench.stats.sequential import SPANS, LevelJudgement, SpanJudgement, bound_of
+from lynxbench.stats.sequential import SPANS, LevelJudgement, bound_of
 from lynxbench.watch import level_rules
 from lynxbench.watch.judging_round import JudgingRound, body_of
 from lynxbench.watch.recomputations import Recomputations
@@ -247,7 +247,7 @@ class Watch:
         if len(newest.results) > 1:
             again = np.array([newest.results[-1].value - newest.value])
             if level_rules.is_confirmed(judged, again, budget)[0]:
-                return self._open(result, place, precision, stream, judged.loss, trust)
+                return self._open(result, place, precision, stream, judged, trust)
             if len(newest.results) < level_rules.MOST_RESULTS:
                 self._ask(result, judged, budget)
             return None
@@ -255,7 +255,7 @@ class Watch:
         if level_rules.is_alarm(judged, budget)[0] and before.sessions:
             earlier = level_rules.judge_streams(before.arrays(), stream.looks)
             if level_rules.is_alarm(earlier, budget)[0]:  # nobody measured that one again: this session confirms it
-                return self._open(result, place, precision, stream, judged.loss, trust)
+                return self._open(result, place, precision, stream, judged, trust)
         self._ask(result, judged, budget)
         return None
 
@@ -291,15 +291,18 @@ class Watch:
         place: str,
         precision: Precision,
         stream: WatchedStream,
-        loss: SpanJudgement,
+        judged: LevelJudgement,
         trust: TrustList,
     ) -> Notice | None:
-        baseline = stream.typical.result_id
+        baseline, loss = stream.typical.result_id, judged.loss
         if not _may_convict(self.compare(baseline, result.result_id, trust, precision)):
             return None
         began = max(stream.began(), 1)
         before, after = stream.sessions[began - 1], stream.sessions[began]
-        layer, owner, cause = _suspect(self.compare(before.result_id, after.result_id, trust, precision))
+        lost = stream.newest_level(int(loss.span[0])) + level_rules.SUSPECT * float(judged.sigma[0])
+        # one that lies half-way is not all of the loss: what changed after it may be the rest
+        changed = after if after.value <= lost else stream.sessions[-1]
+        layer, owner, cause = _suspect(self.compare(before.result_id, changed.result_id, trust, precision))
         change, reach = float(loss.change[0]), float(bound_of(loss, level_rules.SURE)[0])
         turned = 1 if leading_figure(result.contract) == THROUGHPUT else -1
         low, estimate, high = sorted(math.exp(turned * (change + part)) for part in (-reach, 0.0, reach))

@@ -130,6 +130,10 @@ class WatchedStream:
         held = [place for place, session in enumerate(self.sessions) if result_id in session.result_ids]
         return len(self.sessions) - 1 - held[-1] if held else 0
 
+    def newest_level(self, span: int) -> float:
+        """The mean of so many newest sessions."""
+        return float(np.mean([session.value for session in self.sessions[-span:]]))
+
     def began(self) -> int:
         """Where the loss most likely began: sessions from there on lie the furthest below the window."""
         level = float(np.mean([session.value for session in self.sessions[: min(self.own, MOST)]]))

@@ -88,6 +88,21 @@ def test_a_setting_that_made_it_slower_is_told_of_its_layer_and_closed(tmp_path:
     assert "layer system, for infrastructure SRE: since 2026-01-18 03:00 UTC" in shown
 
 
+def test_a_slow_session_before_the_change_does_not_take_the_blame_for_it(tmp_path: Path) -> None:
+    """An upgrade meets a slow night, and the setting comes the night after: the upgrade alone is not the cause."""
+    sessions = planted(SLOW)
+    (upgraded,) = {number for number, (level, _, _) in enumerate(sessions) if level == SLOW and number < 18}
+    level, changes, doubtful = sessions[upgraded - 1]
+    sessions[upgraded - 1] = (0.58 * level, changes, doubtful)
+    told: Any = version_history_replay.replay(publish(tmp_path, sessions), tmp_path / "replay")
+    (notice,) = told.notices
+    assert notice.since == version_history_replay.night_text(upgraded), "the first that was slow"
+    assert "cannot be separated" in notice.sentence
+    assert "OPENBLAS_CORETYPE" in notice.sentence
+    assert "torch" in notice.sentence
+    assert "the likely cause" not in notice.sentence
+
+
 def test_what_cannot_be_believed_is_told_to_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
