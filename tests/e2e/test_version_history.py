@@ -1,14 +1,24 @@
-"""The published pairs of the version history: whoever trusts their key can verify them, and they are what is told."""
+"""The published version history: whoever trusts its keys can verify it, and it is what is told of it."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command_line import lynxbench_here
+
+BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
+sys.path.insert(0, BENCHMARKS)
+try:
+    version_history_replay = import_module("version_history_replay")
+finally:
+    sys.path.remove(BENCHMARKS)
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "version-history"
 
@@ -16,8 +26,7 @@ PUBLISHED = Path(__file__).parents[2] / "results" / "version-history"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reader")
-    (card,) = (PUBLISHED / "keys").iterdir()
-    asked = [("key", "trust", str(card))]
+    asked = [("key", "trust", str(card)) for card in (PUBLISHED / "keys").iterdir()]
     with tarfile.open(PUBLISHED / "pairs.tar.xz") as packed:
         packed.extractall(folder / "pairs", filter="data")
     asked += [("results", "import", str(bundle)) for bundle in sorted((folder / "pairs").iterdir())]
@@ -45,3 +54,28 @@ def test_the_comparison_is_of_them_and_told_as_it_came_out(home: Path) -> None:
     effect = comparison["effect"]
     assert f"{effect['estimate']:.3f} [{effect['low']:.3f}, {effect['high']:.3f}]" in page
     assert comparison["cause"]["sentence"] in page
+
+
+@pytest.mark.parametrize(
+    ("file", "bundle"), [("nights", "01"), ("nights", "22"), ("nights", "27"), ("aside", "21-later")]
+)
+def test_a_session_verifies(tmp_path: Path, file: str, bundle: str) -> None:
+    with tarfile.open(PUBLISHED / f"{file}.tar.xz") as packed:
+        packed.extract(f"{bundle}.bundle", tmp_path, filter="data")
+    path = str(tmp_path / f"{bundle}.bundle")
+    done = lynxbench_here("verify", path, cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
+    assert done.code == 0, done.out
+    assert ", 0 do not, " in done.out
+
+
+def test_the_watch_tells_the_loss_and_nothing_else_and_says_what_it_cannot_separate(tmp_path: Path) -> None:
+    told: Any = version_history_replay.replay(PUBLISHED, tmp_path)
+    assert [night.number for night in told.nights] == list(range(1, 31))
+    assert [night.number for night in told.nights if not night.counted] == [21, 27, 28, 29, 30]
+    (notice,) = told.notices
+    assert told.night_of(notice.result_id) == 25
+    assert notice.since == version_history_replay.night_text(22)
+    assert "cannot be separated: system (environment OPENBLAS_CORETYPE (none) → Prescott), framework" in notice.sentence
+    assert notice.closed_at is None, "none of the sessions after it was steady"
+    page = (PUBLISHED / "README.md").read_text(encoding="utf-8")
+    assert f"{notice.estimate:.3f} [{notice.low:.3f}, {notice.high:.3f}] of the level, since session 22" in page
