@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from typing import Any
 
 MEASURING_S = 180.0
 SHARE = 0.9
+LEVEL_WITH = re.compile(r"level with (\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Quickstart:
 def main() -> None:
     """Run and print; exit code 1 when a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=10, choices=range(1, 101), metavar="1…100")
     parser.add_argument("--out", type=Path, help="where the runs are kept")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
@@ -88,7 +90,7 @@ def read(exit_code: int, result: dict[str, Any]) -> Quickstart:
         exit_code=exit_code,
         validity=result["validity"]["verdict"],
         reasons=tuple(result["validity"]["reasons"]),
-        steady={precision["precision"]: precision["steady"]["verdict"] for precision in printed},
+        steady={one["precision"]: (one["steady"] or {}).get("verdict", "nothing counted") for one in printed},
         verdict=causes(attribution),
         bound=attribution.get("bound", "none"),
         measuring_s=result["measuring_s"],
@@ -96,12 +98,9 @@ def read(exit_code: int, result: dict[str, Any]) -> Quickstart:
 
 
 def causes(attribution: dict[str, Any]) -> tuple[str, ...]:
-    """The cause that is named, with the one it is level with, in no order."""
-    named = {attribution.get("bottleneck", "none")}
-    sentence = attribution.get("sentence", "")
-    if "level with " in sentence:
-        named.add(sentence.split("level with ", 1)[1].split(")")[0].split(",")[0].split(";")[0].strip())
-    return tuple(sorted(named))
+    """The cause that is named, with the one it is level with, in no order; only the sentence tells of the second."""
+    level = LEVEL_WITH.search(attribution.get("sentence", ""))
+    return tuple(sorted({attribution.get("bottleneck", "none"), *(level.groups() if level else ())}))
 
 
 def summarised(runs: list[Quickstart]) -> dict[str, Any]:
