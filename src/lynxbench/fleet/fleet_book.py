@@ -141,6 +141,15 @@ class FleetBook(Generic[StateT]):
             self.state = self.state.model_copy(update={"finished_at": now})
         self._write()
 
+    def leave_none_open(self) -> None:
+        """No work is under way any more: a run that its node announced and said no end of has ended without a result.
+
+        A node that is busy may not speak within the grace of an interrupt; one that dies may announce a run as its last
+        word, after its end was entered here.
+        """
+        for run_id, (name, _) in list(self._open.items()):
+            self._abandon(name, {"run_id": run_id, "reason": "its work was ended, and its node said no more of it"})
+
     def _keep(self, name: str, outcome: TaskOutcome) -> dict[str, object]:
         parcel = outcome.value
         assert isinstance(parcel, Parcel)

@@ -174,6 +174,8 @@ def carry_out(
             f"interrupted; {done} of {len(book.state.units)} units are kept in {book.folder}. "
             "Go on with the same command and --resume"
         ) from None
+    finally:
+        book.leave_none_open()
     book.finish()
     for reference in [fleet.call_on(node, clear_scratch, book.state.fleet_id) for node in fleet.nodes()]:
         try:
