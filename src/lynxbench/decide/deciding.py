@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -115,9 +116,14 @@ def read_folder(folder: Path) -> list[Result]:
 
 def read_catalogue(path: Path | None) -> dict[str, Device]:
     """The bundled accelerators, and those of a file of the user's own, which win."""
-    bundled = (resources.files("lynxbench.decide") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
-    devices = parse_catalogue(bundled, "accelerators.yaml")
-    return devices if path is None else devices | parse_catalogue(read_text(path, CATALOGUE.noun), str(path))
+    own = {} if path is None else parse_catalogue(read_text(path, CATALOGUE.noun), str(path))
+    return {**_bundled(), **own}
+
+
+@cache
+def _bundled() -> dict[str, Device]:
+    text = (resources.files("lynxbench.decide") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
+    return parse_catalogue(text, "accelerators.yaml")
 
 
 def ask_purchase(
