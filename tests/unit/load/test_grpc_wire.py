@@ -114,7 +114,8 @@ def test_a_server_that_goes_away_before_it_served_is_asked_again_once():
 
 
 def test_a_call_that_is_given_up_leaves_the_server():
-    with truth_in_thread(Behaviour(ttft_ms=5, itl_ms=50)) as (url, server):
+    # The second answer is two seconds away: what a held-up client reads at once, it counts at once.
+    with truth_in_thread(Behaviour(ttft_ms=5, itl_ms=2000)) as (url, server):
         leaving = LeavingRule(leaves=b"\x01", after_events=1, after_ns=0)
         record = run_probe(plan(url, ClosedLoop(2, requests=6), answers=100, leaving=leaving))
         assert counted(record) == {"cancelled": 6}
