@@ -54,10 +54,12 @@ def _expected(attribution: Attribution) -> Inline:
     """What the fix would gain; where no fix is named, what the same work has left to gain, and no bound on more."""
     gain = attribution.gain_if_removed
     if not math.isfinite(gain.estimate) or (attribution.bound is Bound.UNDETERMINED and gain.high <= 1.0):
-        return "" if attribution.bound is Bound.UNDETERMINED else "; expected gain unknown"
+        return "" if attribution.bound is Bound.UNDETERMINED else "; gain unknown"
     if takes_work_as_needed(attribution):
         return ("; left to gain with the same work ", strong(words.factor_text(gain)), ", with less work unknown")
-    return ("; expected ", strong(words.factor_text(gain)), " if the bottleneck were removed")
+    if any(test.measured == gain for test in attribution.interventions):
+        return ("; measured ", strong(words.factor_text(gain)), " where the bottleneck was removed")
+    return ("; predicted ", strong(words.factor_text(gain)), " if the bottleneck were removed")
 
 
 def takes_work_as_needed(attribution: Attribution) -> bool:

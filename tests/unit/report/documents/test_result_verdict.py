@@ -16,7 +16,7 @@ def test_a_sound_verdict_names_layer_owner_and_next_step(build) -> None:
     facts = {fact[0]: plain_text(fact[1:]) for fact in head.facts if fact}
     assert facts["Cause owned by"] == "runtime → ML platform engineering"
     assert facts["Symptom seen by"] == "system → infrastructure SRE"
-    assert "; expected 1.5–1.9×" in facts["Next step"]
+    assert "; predicted 1.5–1.9×" in facts["Next step"]
 
 
 def test_the_sentence_does_not_repeat_the_bound(build) -> None:
@@ -26,7 +26,7 @@ def test_the_sentence_does_not_repeat_the_bound(build) -> None:
     assert head.mark == "hardware-bound"
     assert head.sentence.startswith("matrix products take 83")
     facts = {fact[0]: plain_text(fact[1:]) for fact in head.facts if fact}
-    assert facts["Next step"].endswith("; expected gain unknown")
+    assert facts["Next step"].endswith("; gain unknown")
 
 
 def test_a_weak_attribution_blames_nobody_and_names_its_test(build) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, Intervention, OperatorTime
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.trace_detail import Detail, Movement, RooflinePoint, StepTime, Stretch, WorstGap
@@ -124,7 +124,7 @@ def test_the_terminal_gives_the_verdict_first_and_keeps_the_width() -> None:
         assert lines[lines.index("") + 1].startswith("SOFTWARE-BOUND: kernel launch")
         plain = " ".join(text.split())
         assert "Cause owned by runtime → the kernel team Symptom seen in system" in plain
-        assert "Next step compile the step; expected 1.5–3.3× if the bottleneck were removed" in plain
+        assert "Next step compile the step; predicted 1.5–3.3× if the bottleneck were removed" in plain
         assert "\x1b" not in text
         assert max(map(len, lines)) <= width
 
@@ -134,7 +134,7 @@ def test_the_terminal_gives_the_verdict_first_and_keeps_the_width() -> None:
     [
         (Bound.HARDWARE, Category.COMPUTE, 1.12, "left to gain with the same work 1.00–1.12×, with less work unknown"),
         (Bound.UNDETERMINED, Category.COMPUTE, 1.31, "left to gain with the same work 1.00–1.31×, with less work"),
-        (Bound.UNDETERMINED, Category.LAUNCH, 1.31, "expected 1.00–1.31× if the bottleneck were removed"),
+        (Bound.UNDETERMINED, Category.LAUNCH, 1.31, "predicted 1.00–1.31× if the bottleneck were removed"),
     ],
 )
 def test_a_gain_without_a_named_fix_is_no_bound_on_other_code(
@@ -150,6 +150,18 @@ def test_a_gain_without_a_named_fix_is_no_bound_on_other_code(
     unknown = said.model_copy(update={"gain_if_removed": Interval(1.0, 1.0, 1.0)})
     silent = " ".join(render_terminal(compose_trace(view(attribution=unknown)), width=120).split())
     assert ("1.00" in silent.partition("Next step")[2][:120]) is (bound is Bound.HARDWARE)
+
+
+def test_a_gain_is_measured_only_where_an_intervention_measured_it() -> None:
+    gain, other = Interval(1.4, 1.5, 1.6), Interval(1.0, 1.1, 1.2)
+    test = Intervention(name="replay as a graph", predicted=Interval(1.5, 2.2, 3.3), measured=gain)
+    tried = attribution(Layer.RUNTIME).model_copy(update={"gain_if_removed": gain, "interventions": (test,)})
+    open_ = tried.model_copy(update={"interventions": (test.model_copy(update={"measured": other}),)})
+    shown = [
+        " ".join(render_terminal(compose_trace(view(attribution=said)), width=120).split()) for said in (tried, open_)
+    ]
+    assert "measured 1.40–1.60× where the bottleneck was removed" in shown[0]
+    assert "predicted 1.40–1.60× if the bottleneck were removed" in shown[1]
 
 
 def test_pictures_stay_inside_their_frame() -> None:
