@@ -13,9 +13,12 @@ from typing import Any
 from hosted import Team
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
+from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.evidence.sample_file import hash_file, read_samples, write_samples
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.recording import record_folder
+from lynxbench.run.concluding import LiveEvidence, conclude, first_attribution
 
 Lie = Callable[[PrecisionResult], dict[str, Any]]
 
@@ -64,3 +67,36 @@ def scaled(factor: float) -> Lie:
         return {"throughput": figure.model_copy(update=bounds), "run_means": means}
 
     return lie
+
+
+def conclude_again(folder: Path, rules: int | None = None) -> Result:
+    """Samples, figures and verdicts that follow from what a forger left in a folder, all fitting each other."""
+    stated = read_result(folder)
+    stated = stated.model_copy(update={"rules": rules or stated.rules})
+    run = RunFolder.open(folder)
+    made = conclude(run, LiveEvidence(run.registration.executor, stated.executor_drift), stated.rules)
+    write_samples(folder / stated.samples.file, made.processes)
+    kept = read_samples(folder / stated.samples.file)
+    samples = {
+        "sha256": hash_file(folder / stated.samples.file),
+        "rows": sum(len(process.samples.iterations) for process in kept),
+        "marks": sum(len(process.samples.marks.at_ns) for process in kept),
+    }
+    follows = {
+        "per_precision": made.per_precision,
+        "validity": made.validity,
+        "executor": made.executor,
+        "executor_id": made.executor.executor_id,
+        "instance_id": made.executor.instance_id,
+        "samples": stated.samples.model_copy(update=samples),
+        "attribution": first_attribution(made.per_precision),
+        "ceilings": made.ceilings,
+    }
+    return seal_again(folder, stated.model_copy(update=follows))
+
+
+def change_document(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """A JSON document with something else in it."""
+    document = json.loads(file.read_text())
+    change(document)
+    file.write_text(json.dumps(document))

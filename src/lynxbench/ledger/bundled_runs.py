@@ -15,8 +15,9 @@ from lynxbench.ledger.analysis_entries import check_analysis
 from lynxbench.ledger.bundle_contents import is_other_run, runs_brought
 from lynxbench.ledger.left_out_traces import ATTEMPTS, traces_of
 from lynxbench.ledger.log import INVENTED_ENTRY
+from lynxbench.ledger.run_owners import announced_otherwise
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import Concluded, Entry, ResultRecorded
+from lynxbench.model.entries import Concluded, Entry, ResultRecorded, RunRegistered
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
@@ -137,9 +138,14 @@ def _check_run(brought: Brought, entry: Entry, body: ResultRecorded, result: Res
     unsigned = next((path for path, sha256 in files.items() if sha256 not in carried.values()), None)
     if unsigned is not None:
         raise EvidenceInvalid(f"{where}: {unsigned} of result {name} is in its manifest and not in the bundle")
-    if files[RESULT_FILE] != carried[RESULT_FILE] or files[samples] != result.samples.sha256:
+    named = (RESULT_FILE, REGISTRATION_FILE)
+    if any(files[path] != carried.get(path) for path in named) or files[samples] != result.samples.sha256:
         raise EvidenceInvalid(f"{where}: the manifest of result {name} is that of other files")
     _check_registration(brought.document(files[REGISTRATION_FILE]), body, where)
+    for earlier in brought.entries[: brought.entries.index(entry)]:
+        registers = isinstance(earlier.body, RunRegistered) and earlier.body.run_id == body.run_id
+        if registers and (why := announced_otherwise(earlier, entry)):
+            raise EvidenceInvalid(f"{where}: run {body.run_id} {why}")
     gone = {path: sha256 for path, sha256 in files.items() if sha256 not in brought.blobs}
     traces = traces_of(files, brought.document) if gone else {}
     needed = next((path for path in gone if path not in traces), None)

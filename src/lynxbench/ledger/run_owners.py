@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
+from lynxbench.evidence.run_folder import REGISTRATION_FILE
 from lynxbench.evidence.statement import open_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import entries
@@ -59,8 +60,26 @@ def refuse_foreign_run(
     registration = _registration(connection, body.run_id, pending)
     if registration is not None:
         _refuse_another(body, mine, registration, trust)
+        if why := announced_otherwise(registration.entry, incoming.entry):
+            raise EvidenceInvalid(f"run {body.run_id} {why}")
     if isinstance(body, ResultRecorded):
         _refuse_second_result(connection, body, mine, pending, trust)
+
+
+def announced_otherwise(registration: Entry, recorded: Entry) -> str:
+    """How a result's plan, machine or surroundings are not those that its run was announced with; empty: they are.
+
+    What was announced is a document, named by its hash in an entry from before the first sample. Of an announcement
+    without one, or an entry of anything but a result, nothing can be said.
+    """
+    announced, brought = (
+        next((blob.sha256 for blob in entry.blobs if blob.name == REGISTRATION_FILE), None)
+        for entry in (registration, recorded)
+    )
+    if announced is None or not isinstance(recorded.body, ResultRecorded) or announced == brought:
+        return ""
+    found = "none" if brought is None else short(brought)
+    return f"was announced with {REGISTRATION_FILE} {short(announced)}, and its result comes with {found}"
 
 
 def _refuse_another(body: AboutRun, mine: frozenset[str], registration: SignedEntry, trust: TrustList) -> None:

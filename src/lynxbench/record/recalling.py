@@ -20,8 +20,9 @@ from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.names import find_id, is_name, looks_like_id
-from lynxbench.ledger.queries import entries_about, find_result
+from lynxbench.ledger.queries import entries_about, find_result, find_run
 from lynxbench.ledger.result_standings import standings
+from lynxbench.ledger.run_owners import announced_otherwise
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, ResultVerified
 from lynxbench.model.result import Result
@@ -168,6 +169,10 @@ def ledger_checks(
     announced = standing.announced or Announcement.NEVER
     say = holds if announced is Announcement.IN_ADVANCE else cannot
     checks.append(say("registration", announced.value))
+    registrations = find_run(ledger.log, body.run_id, EntryKind.REGISTRATION)
+    earlier = (logged.entry for logged in registrations if logged.seq < recorded.seq)  # anybody can write one after it
+    otherwise = (announced_otherwise(entry, recorded.entry) for entry in earlier)
+    checks += [fails("registration", f"the run {why}") for why in otherwise if why]
     if standing.chosen_from:
         runs = f"{standing.chosen_from} runs of this contract and team have a result here"
         checks.append(cannot("registered runs", runs))

@@ -17,6 +17,7 @@ from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import Check, cannot, fails, holds
 from lynxbench.model.workload import SaturatingArrival
+from lynxbench.record.plan_check import process_problems
 from lynxbench.run.attempts import NO_REPORT, kept_attempts
 from lynxbench.run.client_results import ServerCounts, saturation_of
 from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, conclude
@@ -128,7 +129,10 @@ def _stated_live(result: Result, run: RunFolder) -> LiveEvidence:
 
 
 def check_attempts(result: Result, run: RunFolder, samples: Sequence[CountedProcess] | None) -> list[Check]:
-    """Every process of the plan was attempted, no attempt is missing between others, every finished one was counted."""
+    """Every process of the plan was attempted, no attempt is missing between others, every finished one was counted.
+
+    The plan is that of the contract, each process was told what its place says, and no two have samples in common.
+    """
     name = "attempts"
     plan = {slot.index: slot for slot in run.registration.plan}
     numbered: dict[int, list[int]] = {}
@@ -153,6 +157,8 @@ def check_attempts(result: Result, run: RunFolder, samples: Sequence[CountedProc
         return [fails(name, f"{len(plan)} processes were registered, process {missing[0]} has no attempt")]
     if not numbered:
         return [fails(name, f"{len(plan)} processes were registered, none was attempted")]
+    if problem := next(process_problems(run, samples), ""):
+        return [fails(name, problem)]
     total = sum(len(numbers) for numbers in numbered.values())
     checks = [holds(name, f"{len(plan)} processes registered, {total} attempts kept")]
     if samples is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,10 +16,12 @@ from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.sample_file import write_samples
+from lynxbench.ledger import log
 from lynxbench.ledger.bundle import export_bundle, import_bundle, read_bundle
 from lynxbench.ledger.result_summary import summary_of
-from lynxbench.model.entries import Blob
-from lynxbench.record.recording import keep_files, seal
+from lynxbench.model.entries import Blob, RunRegistered
+from lynxbench.record.recalling import ledger_checks
+from lynxbench.record.recording import blob_of, keep_files, seal
 
 NONCE = "n" * 32
 
@@ -34,8 +36,12 @@ def bundle_of(
     path: Path,
     change: Callable[[Path], None] = lambda folder: None,
     keep: Callable[[Blob], bool] = lambda blob: True,
+    names: Mapping[str, str] | None = None,
 ) -> Path:
-    """A signed bundle of one run whose folder was changed before it was sealed, or whose entry leaves files out."""
+    """A signed bundle of one run whose folder was changed before it was sealed, or whose entry leaves files out.
+
+    `names`: what the entry calls some of them instead.
+    """
     with team.open() as ledger, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         result = made_result(1)
@@ -44,7 +50,8 @@ def bundle_of(
         leave_run(folder, result, NONCE)
         change(folder)
         write_manifest(folder)
-        blobs = tuple(blob for blob in keep_files(ledger.blobs, folder) if keep(blob))
+        kept = [blob for blob in keep_files(ledger.blobs, folder) if keep(blob)]
+        blobs = tuple(blob.model_copy(update={"name": (names or {}).get(blob.name, blob.name)}) for blob in kept)
         ledger.log.append(seal(summary_of(result, nonce=NONCE, attempts=1), team.key, blobs))
         export_bundle(ledger, [result.result_id], path, team.key, team.keyring.trust, datetime.now(UTC))
     return path
@@ -103,3 +110,39 @@ def test_samples_other_than_the_results_own_are_refused(team: Team, tmp_path: Pa
 
 def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
+
+
+def test_a_registration_that_was_written_anew_after_it_was_announced_is_refused(
+    team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The forger's own ledger takes everything; whoever reads the bundle, and whoever verifies it there, is told."""
+    monkeypatch.setattr(log, "refuse_foreign_run", lambda *_: None)
+    result = made_result(1)
+    with tempfile.TemporaryDirectory() as name:
+        leave_run(Path(name), result, NONCE)
+        announced = (Path(name) / "registration.json").read_bytes()
+    body = RunRegistered(
+        run_id=result.run_id,
+        nonce=NONCE,
+        contract_id=result.contract_id,
+        executor_id=result.executor_id,
+        processes_planned=1,
+    )
+    with team.open() as ledger:
+        ledger.blobs.put(announced)
+        ledger.log.append(seal(body, team.key, (blob_of("registration.json", announced),)))
+    anew = announced.replace(b'"threads":1', b'"threads":64')
+    assert anew != announced
+    bundle = bundle_of(team, tmp_path / "b.lynx", lambda folder: _write(folder / "registration.json", anew))
+    with pytest.raises(EvidenceInvalid, match=r"was announced with registration\.json"):
+        read_bundle(bundle, team.keyring.trust)
+    with team.open() as ledger:
+        lines = [check.line for check in ledger_checks(ledger, result.result_id, team.keyring.trust)]
+    assert any("registration: does not hold: the run was announced with registration.json" in line for line in lines)
+
+
+def test_a_decoy_does_not_stand_for_the_registration(team: Team, tmp_path: Path) -> None:
+    """The entry gives the name to one document, the manifest the place to another."""
+    names = {"registration.json": "stated.json", "other.json": "registration.json"}
+    path = bundle_of(team, tmp_path / "b.lynx", lambda folder: _write(folder / "other.json", b"{}"), names=names)
+    assert "is that of other files" in refusal(team, path, tmp_path / "reader")

@@ -16,7 +16,7 @@ from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.queries import open_runs
 from lynxbench.ledger.result_standings import owner_of_result, standings
-from lynxbench.model.entries import Entry, EntryBody, ResultRecorded, ResultRetracted, RunAbandoned
+from lynxbench.model.entries import Blob, Entry, EntryBody, ResultRecorded, ResultRetracted, RunAbandoned
 from lynxbench.model.team_names import LOCAL_TEAM
 
 ALPHA, BRAVO, CHARLIE = key_of("alpha"), key_of("bravo"), key_of("charlie")
@@ -170,3 +170,23 @@ def test_an_empty_run_id_is_a_run_as_well(url: str) -> None:
         ledger.append(sealed(unnamed, ALPHA))
         with pytest.raises(EvidenceInvalid, match="registered by"):
             ledger.append(sealed(recorded("one").model_copy(update={"run_id": ""}), BRAVO))
+
+
+def _with_plan(body: EntryBody, plan: str | None) -> Envelope:
+    """An entry of alpha's that brings this registration document."""
+    blobs = () if plan is None else (Blob(name="registration.json", sha256=sha(plan), size_bytes=7),)
+    return seal_entry(Entry(made_at=MADE_AT, body=body, blobs=blobs), [ALPHA])
+
+
+@pytest.mark.parametrize("brought", ["plan of four", None], ids=["another", "none"])
+def test_a_result_comes_with_the_plan_that_its_run_was_announced_with(url: str, brought: str | None) -> None:
+    with Ledger(url, blobs="somewhere") as ledger:
+        ledger.append(_with_plan(registered("one"), "plan of five"))
+        with pytest.raises(EvidenceInvalid, match=r"announced with registration\.json .*, and its result comes with"):
+            ledger.append_all([_with_plan(recorded("one"), brought)], TRUST)
+        assert ledger.head().size == 1
+        assert ledger.append_all([_with_plan(recorded("one"), "plan of five")], TRUST) == [1]
+
+
+def test_an_announcement_without_its_document_binds_what_it_says_itself(ledger: Ledger) -> None:
+    assert ledger.append_all([_with_plan(recorded("one"), "plan of five")], TRUST) == [1]

@@ -1,0 +1,75 @@
+"""Runs whose owner makes one good process do for all, or leaves a slow one out, and lets everything else fit."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forged_runs import change_document, conclude_again
+from lynxbench.model.verification import EvidenceVerdict
+from lynxbench.record.verifying import verify_folder
+from teams import copied_run
+
+
+@pytest.fixture
+def run_copy(spin_run: Path, tmp_path: Path) -> Path:
+    """A finished run of two processes."""
+    return copied_run(spin_run, tmp_path)
+
+
+def refused(folder: Path) -> str:
+    """Why the attempts of a folder do not hold, which nothing else gives away."""
+    conclude_again(folder)
+    report = verify_folder(folder)
+    assert report.verdict is EvidenceVerdict.DOES_NOT_HOLD
+    wrong = {check.name: check.why for check in report.checks if check.outcome.value == "does not hold"}
+    assert list(wrong) == ["attempts"], wrong
+    return wrong["attempts"]
+
+
+def test_what_follows_from_an_honest_folder_holds(run_copy: Path) -> None:
+    conclude_again(run_copy)
+    assert verify_folder(run_copy).verdict is EvidenceVerdict.HOLDS
+
+
+def test_one_process_does_not_count_for_every_restart(run_copy: Path) -> None:
+    shutil.rmtree(run_copy / "attempts" / "001-01")
+    change_document(run_copy / "registration.json", lambda said: [slot.update(index=0) for slot in said["plan"]])
+    assert "not those that the contract asks for" in refused(run_copy)
+
+
+def test_no_process_is_planned_that_may_then_be_left_out(run_copy: Path) -> None:
+    """A precision whose first process gave nothing is given up: a second `first` one would excuse every gap."""
+    shutil.rmtree(run_copy / "attempts" / "001-01")
+    more = {"index": 2, "restart": 0, "precision": "fp32"}
+    change_document(run_copy / "registration.json", lambda said: said["plan"].append(more))
+    assert "not those that the contract asks for" in refused(run_copy)
+
+
+def test_an_attempt_in_the_place_of_another_is_seen(run_copy: Path) -> None:
+    shutil.rmtree(run_copy / "attempts" / "001-01")
+    shutil.copytree(run_copy / "attempts" / "000-01", run_copy / "attempts" / "001-01")
+    assert refused(run_copy) == "attempts/001-01: its process was told another process than the plan has in its place"
+
+
+def test_samples_that_are_another_process_s_are_seen_to_the_nanosecond(run_copy: Path) -> None:
+    for name in ("iterations.bin", "marks.bin", "report.json"):
+        shutil.copy(run_copy / "attempts" / "000-01" / name, run_copy / "attempts" / "001-01" / name)
+    assert "samples in common, to the nanosecond" in refused(run_copy)
+
+
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [({"precision": "bf16"}, "precision"), ({"change": "double the batch"}, "change"), ({"contract": {}}, "contract")],
+)
+def test_a_process_that_measured_something_else_is_none_of_this_run(
+    run_copy: Path, told: dict[str, object], what: str
+) -> None:
+    def tell(job: dict[str, dict[str, dict[str, int]]]) -> None:
+        job["contract"]["workload"]["batch"] += what == "contract"
+        job |= {name: value for name, value in told.items() if value}  # type: ignore[misc]
+
+    change_document(run_copy / "attempts" / "001-01" / "job.json", tell)
+    assert f"was told another {what} than the plan" in refused(run_copy)
