@@ -27,7 +27,7 @@ from lynxbench.ledger.queries import (
     newest_of_kind,
 )
 from lynxbench.ledger.remarks import tagged_results
-from lynxbench.ledger.result_standings import standings, voice_of
+from lynxbench.ledger.result_standings import owner_of_result, standings, voice_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import EntryKind
 from lynxbench.model.history import History
@@ -248,6 +248,11 @@ def standings_of(server: Server, names: Sequence[str]) -> dict[str, Standing]:
             remark = Remark(by=THIS_SERVER, trusted=True, at=outcome.at or "", text=outcome.sentence)
             known[name] = known[name].model_copy(update={"refuted": (*known[name].refuted, remark)})
     return known
+
+
+def is_own(server: Server, result_id: str, team: str) -> bool:
+    """Whether a result is a team's own: others neither say where it ran nor settle what it showed."""
+    return team in owner_of_result(server.ledger.log, result_id, server.trust).teams
 
 
 def recomputed_of(server: Server, names: Iterable[str]) -> dict[str, Recomputation]:
