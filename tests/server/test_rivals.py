@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
-from hosted import OTHER, TEAM, Caller, World, hosted, made_result, make_world, trust_all
+from hosted import OTHER, TEAM, Caller, World, hosted, made_result, make_world, plant_notice, trust_all
 from lynxbench.ledger.bundle import import_bundle
-from lynxbench.model.result import Result
 from lynxbench.server.rights import API, AccessScope
-from lynxbench.watch.store import now_text
 from lynxbench.watch.store_tables import notices
 
 
@@ -22,27 +20,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A server of this module's own: runs and notices are made here."""
     with hosted(make_world(tmp_path_factory.mktemp("rivals"), shapes=(), decisions=False)) as listening:
         yield listening
-
-
-def open_notice(world: World, name: str, result: Result) -> None:
-    """A regression that the watch would have found."""
-    row = {
-        "notice": name,
-        "contract_id": result.contract_id,
-        "contract_name": result.contract.name,
-        "place": f"machine {name}",
-        "precision": "fp32",
-        "baseline_id": world.results[0].result_id,
-        "result_id": result.result_id,
-        "owner": "platform SRE",
-        "low": 0.7,
-        "estimate": 0.8,
-        "high": 0.9,
-        "sentence": "",
-        "opened_at": now_text(),
-        "open_key": name,
-    }
-    world.server.store.change(insert(notices).values(row))
 
 
 def claimed(world: World, caller: Caller, team: str, agent: str) -> str:
@@ -56,7 +33,7 @@ def claimed(world: World, caller: Caller, team: str, agent: str) -> str:
 
 @pytest.mark.parametrize("way", ["accept", "acknowledge"])
 def test_a_regression_is_settled_by_the_team_that_measured_it(place: World, way: str) -> None:
-    open_notice(place, way, place.results[5])
+    plant_notice(place, way, place.results[5])
     address = f"{API}/notices/{way}/{way}"
     refused = place.caller("stranger").json("POST", address, {})
     assert refused.status == 409
@@ -67,7 +44,7 @@ def test_a_regression_is_settled_by_the_team_that_measured_it(place: World, way:
 
 
 def test_an_administrator_settles_what_nobody_else_is_left_to(place: World) -> None:
-    open_notice(place, "left", place.results[6])
+    plant_notice(place, "left", place.results[6])
     place.server.access.add_user("keeper", OTHER, frozenset({AccessScope.CONTEST, AccessScope.ADMINISTER}))
     token = place.server.access.make_token("keeper", "test", frozenset({AccessScope.CONTEST, AccessScope.ADMINISTER}))
     answer = Caller(place.port, token.text).json("POST", f"{API}/notices/left/acknowledge", {})
