@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import uvicorn
+from sqlalchemy import insert
 
 from analysed import fleet_results, plant
 from compared import make_contract, make_executor, make_result
@@ -44,7 +45,8 @@ from lynxbench.server.page_cache import STALE_S
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
-from lynxbench.watch.store import store_url
+from lynxbench.watch.store import now_text, store_url
+from lynxbench.watch.store_tables import notices
 from report_cases import SHAPES
 
 TEAM, OTHER = "ml-platform", "infrastructure"
@@ -372,6 +374,27 @@ def make_world(
         server.keys.register(canonical(card.model_dump_json().encode()), "test")
     server.changed()
     return World(server, team, other, tokens, results, drawn, analyses)
+
+
+def plant_notice(world: World, name: str, result: Result, **more: str | None) -> None:
+    """A regression as the watch writes it down, of this result."""
+    row = {
+        "notice": name,
+        "contract_id": result.contract_id,
+        "contract_name": result.contract.name,
+        "place": f"machine {name}",
+        "precision": "fp32",
+        "baseline_id": world.results[0].result_id,
+        "result_id": result.result_id,
+        "owner": "platform SRE",
+        "low": 0.7,
+        "estimate": 0.8,
+        "high": 0.9,
+        "sentence": "",
+        "opened_at": now_text(),
+        "open_key": name,
+    }
+    world.server.store.change(insert(notices).values(row | more))
 
 
 def trust_all(world: World, puller: Team) -> None:

@@ -240,7 +240,7 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount =
         elif isinstance(body, ResultContested):
             kind, text = "contested", body.reason
         elif isinstance(body, ResultRetracted):
-            kind, text = _taken_back(voice, owner), body.reason
+            kind, text = taken_back(voice, owner), body.reason
         elif isinstance(body, ResultRerun) and voice.teams:
             kind, text = "reruns", body.verdict.value
         if kind:
@@ -266,7 +266,7 @@ def agreement_shown(teams: Sequence[str], standing: Standing | None) -> TeamAgre
     return agreement_unshown(teams, NO_LEDGER_HOLDS_IT) if teams else None
 
 
-def _taken_back(voice: Voice, owner: Voice) -> str:
+def taken_back(voice: Voice, owner: Voice) -> str:
     """What a retraction counts as: of several owners all must sign; a key that nobody can check is a doubt, no more."""
     if owner.teams:
         return "retracted" if voice.speaks_for(owner) else ""

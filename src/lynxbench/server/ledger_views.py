@@ -27,17 +27,18 @@ from lynxbench.ledger.queries import (
     newest_of_kind,
 )
 from lynxbench.ledger.remarks import tagged_results
-from lynxbench.ledger.result_standings import standings, voice_of
+from lynxbench.ledger.result_standings import owner_of_result, standings, voice_of
 from lynxbench.model.contract import Contract
-from lynxbench.model.entries import EntryKind
+from lynxbench.model.entries import EntryKind, ResultRetracted
 from lynxbench.model.history import History
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
-from lynxbench.model.standing import Remark, Standing, Voice
+from lynxbench.model.standing import Remark, Standing, Voice, taken_back
 from lynxbench.record.histories import history_of
 from lynxbench.record.machine_names import machine_name
 from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.report.documents.ledger_documents import is_doubted
 from lynxbench.run.concluding import telemetry_in
 from lynxbench.server.page_cache import EVERYTHING
 from lynxbench.server.page_past import PagePast
@@ -71,6 +72,8 @@ class ContractLine:
     history: History | None
     recomputed: Recomputation = NOT_YET
     """Of the latest one: no figure is shown without it."""
+    doubt: str = ""
+    """What speaks against the latest one, in a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,18 @@ def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     chosen = None if figure is None else Precision(figure.precision)
     past = history(server, contract_id, chosen, TREND) if contract is not None and latest is not None else None
     outcome = NOT_YET if latest is None else recomputed_of(server, [latest.result_id])[latest.result_id]
-    return ContractLine(contract_id, name, contract, count, latest, past, outcome)
+    return ContractLine(contract_id, name, contract, count, latest, past, outcome, newest_doubt(server, contract_id))
+
+
+@cached()
+def newest_doubt(server: Server, contract_id: str) -> str:
+    """What speaks against the newest result of a contract, in a word: its own validity, or its standing."""
+    listed, standing = list_page(server, Wanted(contract=contract_id, limit=1), readable=True)
+    if not listed:
+        return ""
+    word = standing[listed[0].result_id].short
+    lame = listed[0].validity != ValidityVerdict.VALID
+    return word if is_doubted(word) else listed[0].validity if lame else ""
 
 
 @cached()
@@ -227,9 +241,9 @@ def history(server: Server, contract_id: str, precision: Precision | None, newes
     return history_of(PagePast(server), contract_id, precision, newest)
 
 
-def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, Standing]]:
-    """Results with their standings."""
-    listed = list_results(server.ledger.log, wanted)
+def list_page(server: Server, wanted: Wanted, *, readable: bool = False) -> tuple[list[Listed], dict[str, Standing]]:
+    """Results with their standings; `readable` leaves out those whose entries are damaged."""
+    listed = list_results(server.ledger.log, wanted, readable=readable)
     return listed, standings_of(server, [result.result_id for result in listed])
 
 
@@ -248,6 +262,11 @@ def standings_of(server: Server, names: Sequence[str]) -> dict[str, Standing]:
             remark = Remark(by=THIS_SERVER, trusted=True, at=outcome.at or "", text=outcome.sentence)
             known[name] = known[name].model_copy(update={"refuted": (*known[name].refuted, remark)})
     return known
+
+
+def is_own(server: Server, result_id: str, team: str) -> bool:
+    """Whether a result is a team's own: others neither say where it ran nor settle what it showed."""
+    return team in owner_of_result(server.ledger.log, result_id, server.trust).teams
 
 
 def recomputed_of(server: Server, names: Iterable[str]) -> dict[str, Recomputation]:
@@ -342,6 +361,15 @@ def result_with_executor(server: Server, executor_id: str) -> Result:
     raise last
 
 
-def doubted(server: Server, limit: int = 20) -> list[Spoken]:
-    """The newest contests and retractions."""
-    return entries_of_kind(server, [EntryKind.CONTEST.value, EntryKind.RETRACTION.value], limit)
+def doubted(server: Server, limit: int = 20) -> list[tuple[Spoken, str]]:
+    """The newest contests and retractions, each with what it comes to: nobody retracts another team's result."""
+    spoken = entries_of_kind(server, [EntryKind.CONTEST.value, EntryKind.RETRACTION.value], limit)
+    return [(one, _comes_to(server, one)) for one in spoken]
+
+
+def _comes_to(server: Server, spoken: Spoken) -> str:
+    body = spoken.logged.entry.body
+    if not isinstance(body, ResultRetracted):
+        return "contested"
+    owner = owner_of_result(server.ledger.log, body.result_id, server.trust)
+    return taken_back(spoken.voice, owner) or "retraction without effect"

@@ -135,6 +135,10 @@ class Scheduler:
             known = connection.execute(select(schedules.c.team).where(schedules.c.name == name)).first()
             if known is not None and known.team != team:
                 raise Refused(f"schedule {name} is of team {known.team}")
+            others = select(agents).where(agents.c.name.in_(named), agents.c.team != team).order_by(agents.c.name)
+            theirs = connection.execute(others.limit(1)).first()
+            if theirs is not None:  # it would never come, and be called missing
+                raise Refused(f"agent {theirs.name} is of team {theirs.team}")
             upsert(connection, schedules, {"name": name}, values, {"made_at": now_text()})
         return self.get(name)
 
@@ -192,7 +196,7 @@ class Scheduler:
 
     def beat(self, run: str, team: str, now: datetime | None = None, *, node: str | None = None) -> ScheduledRun:
         """The agent lives: its claim holds for another while; `node` says where in its fleet the run now is."""
-        state = self._own(run, team).state
+        state = self.own(run, team).state
         if state not in ACTIVE:
             raise Refused(f"run {run} is {state}; it takes no further word")
         where = {} if node is None else {"node": node}
@@ -202,7 +206,7 @@ class Scheduler:
         """What came of a run. The same word again changes nothing; another word is refused."""
         if state not in (RunState.DONE, RunState.FAILED):
             raise BadInput(f"a run ends {RunState.DONE} or {RunState.FAILED}, not {state}")
-        known = self._own(run, team)
+        known = self.own(run, team)
         if known.state == state.value:
             return known
         if known.state not in (*ACTIVE, RunState.LOST.value):
@@ -212,7 +216,7 @@ class Scheduler:
 
     def attach(self, run: str, team: str, result_id: str) -> None:
         """The result of a run has come in."""
-        self._own(run, team)
+        self.own(run, team)
         self._change(run, result_id=result_id)
 
     def ask_again(self, result_id: str, now: datetime | None = None) -> bool:
@@ -275,6 +279,14 @@ class Scheduler:
         """One run; NotFound where there is none."""
         return ScheduledRun(*self._store.one(select(runs).where(runs.c.run == run), f"no run {run[:80]!r}"))
 
+    def own(self, run: str, team: str) -> ScheduledRun:
+        """A run of a team; Refused where it is another's."""
+        scheduled = self.run(run)
+        owner = self._store.row(select(agents.c.team).where(agents.c.name == scheduled.agent))
+        if owner is None or owner.team != team:
+            raise Refused(f"run {run} is of another team")
+        return scheduled
+
     def runs(self, *, limit: int = 100, active: bool = False) -> list[ScheduledRun]:
         """The newest first, or those that are going on now."""
         chosen = select(runs).order_by(runs.c.due_at.desc(), runs.c.run).limit(limit)
@@ -293,13 +305,6 @@ class Scheduler:
             raise Refused(f"agent {agent} is of team {known.team}; choose another name")
         values = {"last_seen_at": now_text(moment), "version": version[:40]}
         upsert(connection, agents, {"name": agent}, values, {"team": team, "first_seen_at": now_text(moment)})
-
-    def _own(self, run: str, team: str) -> ScheduledRun:
-        scheduled = self.run(run)
-        owner = self._store.row(select(agents.c.team).where(agents.c.name == scheduled.agent))
-        if owner is None or owner.team != team:
-            raise Refused(f"run {run} is of another team")
-        return scheduled
 
     def _change(self, run: str, **values: str) -> ScheduledRun:
         self._store.change(update(runs).where(runs.c.run == run).values(values))

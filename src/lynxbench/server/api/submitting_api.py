@@ -10,6 +10,7 @@ from fastapi import Header, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from lynxbench.server import ledger_views as reading
 from lynxbench.server.administration import ChangeAuthor
 from lynxbench.server.api.request_models import (
     MOST_NUMBER,
@@ -123,11 +124,12 @@ def _take(server: Server, upload: Upload, who: Principal, run: str | None) -> Ta
     path = server.uploads.whole(upload)
     if run is None:
         return server.take_in(path, who)
-    server.scheduler.run(run)  # says so before anything is taken in
+    server.scheduler.own(run, who.team)  # says so before anything is taken in
     with server.judging:  # a result is judged once it is known where it ran
         taken = server.take_in(path, who)
         for result_id in taken.results:
-            server.scheduler.attach(run, who.team, result_id)
+            if reading.is_own(server, result_id, who.team):  # others' may come along, and did not run here
+                server.scheduler.attach(run, who.team, result_id)
     return taken
 
 

@@ -1,6 +1,7 @@
 """Schedules, agents, runs as they happen, and notices of regressions."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated
 
@@ -8,13 +9,17 @@ from fastapi import Header, HTTPException, Query
 from starlette.responses import Response, StreamingResponse
 
 from lynxbench.contract.loader import parse_document
+from lynxbench.errors import Refused
+from lynxbench.model.canonical import short
 from lynxbench.server import ledger_views as reading
+from lynxbench.server.administration import ChangeAuthor
 from lynxbench.server.api import answer_models as answers
 from lynxbench.server.api.request_models import MOST_NUMBER, EndRun, Limit, Live, NewSchedule, Poll, Short, Word
 from lynxbench.server.live import EVENT_STREAM, event_text
 from lynxbench.server.page_cache import WORK
-from lynxbench.server.rights import API
+from lynxbench.server.rights import API, AccessScope, Principal
 from lynxbench.server.routing import CONTEST, READ, SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
+from lynxbench.server.server_state import Server
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.schedules import LEASE_S, RegisteredAgent, RunState, ScheduledRun
 
@@ -78,8 +83,13 @@ def live(server: TheServer, who: TheCaller, run: Short, body: Live) -> Response:
 @route("POST", "/runs/{run}/end", SUBMIT, ScheduledRun)
 def end(server: TheServer, who: TheCaller, by: TheAuthor, run: Short, body: EndRun) -> Response:
     """What came of a run."""
-    given = (run, who.team, RunState(body.state), body.said, body.result_id)
-    ended = server.audit.carry_out(by, "end run", run, server.scheduler.end, *given)
+
+    def work() -> ScheduledRun:
+        if body.result_id is not None and not reading.is_own(server, body.result_id, who.team):
+            raise Refused(f"result {short(body.result_id)} is none of {who.team} here; push it first")
+        return server.scheduler.end(run, who.team, RunState(body.state), body.said, body.result_id)
+
+    ended = server.audit.carry_out(by, "end run", run, work)
     server.pulse.bump(WORK)
     server.board.end(run, ended.state)
     return answer(ended)
@@ -121,14 +131,32 @@ def notices(server: TheServer, contract: Word = None, still: bool = False, limit
 @route("POST", "/notices/{notice}/accept", CONTEST, Notice)
 def accept(server: TheServer, who: TheCaller, by: TheAuthor, notice: Short) -> Response:
     """Accept the new level: later results are held against it. A team accepts what its own agents or machines found."""
-    accepted = server.audit.carry_out(by, "accept level", notice, server.watch.accept, notice, who.name)
-    server.changed()
-    return answer(accepted)
+    return answer(_settle(server, who, by, "accept level", notice, server.watch.accept))
 
 
 @route("POST", "/notices/{notice}/acknowledge", CONTEST, Notice)
 def acknowledge(server: TheServer, who: TheCaller, by: TheAuthor, notice: Short) -> Response:
-    """Say that it is known: the level stays, and nobody is told again until it has recovered."""
-    closed = server.audit.carry_out(by, "acknowledge", notice, server.watch.acknowledge, notice, who.name)
+    """Say that it is known, as the team whose result shows it, or as an administrator: the level stays, and nobody is
+    told again until it has recovered."""
+    return answer(_settle(server, who, by, "acknowledge", notice, server.watch.acknowledge))
+
+
+def _settle(
+    server: Server,
+    who: Principal,
+    by: ChangeAuthor,
+    action: str,
+    notice: str,
+    settle: Callable[[str, str], Notice],
+) -> Notice:
+    """Close a notice in the name of whose result it is about; of another team's, administrators may."""
+
+    def work() -> Notice:
+        result_id = server.watch.notice(notice).result_id
+        if not who.may(AccessScope.ADMINISTER) and not reading.is_own(server, result_id, who.team):
+            raise Refused(f"the notice is about result {short(result_id)}, which is none of {who.team}")
+        return settle(notice, who.name)
+
+    settled = server.audit.carry_out(by, action, notice, work)
     server.changed()
-    return answer(closed)
+    return settled

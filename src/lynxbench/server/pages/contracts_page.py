@@ -33,10 +33,12 @@ from lynxbench.server.pages.results_page import recomputed_words, select_box, se
 from lynxbench.server.server_state import Server
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.store_tables import likenesses
+from lynxbench.workload.representative import Likeness
 
 SHOWN_RESULTS = 15
 SHOWN_NOTICES = 10
 SHOWN_LEFT_OUT = 200
+_LIKE = {Likeness.LIKE.value: Tone.GOOD, Likeness.DIFFERS.value: Tone.BAD}
 
 
 def contract_page(server: Server, contract_id: str, precision: Precision | None, *, signs: bool = False) -> Page:
@@ -47,8 +49,9 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
     chosen = precision or reading.shown_precision(server, contract)
     history = reading.history(server, contract_id, chosen)
     notices = server.watch.notices(contract_id=contract_id, limit=SHOWN_NOTICES)
-    deliveries = server.watch.told([notice.notice for notice in notices])
-    still = [notice for notice in notices if notice.closed_at is None]
+    still = server.watch.notices(contract_id=contract_id, still=True)
+    deliveries = server.watch.told([notice.notice for notice in still])
+    doubt = reading.newest_doubt(server, contract_id)
     items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in still]
     return make_page(
         doc.Report(
@@ -73,7 +76,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
             brand="Contract",
             facts=(
                 ("Name", said(contract.name)),
-                ("Verdict", verdict_words(history, still[0] if still else None, None)),
+                ("Verdict", verdict_words(history, still[0] if still else None, doubt)),
                 ("Regime", contract.regime.value),
                 ("Results", f"{len(history.points)} in the series"),
                 ("A/A noise", history.noise.said) if history.noise is not None else None,
@@ -198,7 +201,7 @@ def _likeness(server: Server, contract_id: str) -> doc.Section:
     if row is not None:
         title = f"{words.count(row.requests, 'request')}, held against it by {row.by} at {words.moment_text(row.at)}."
         for dimension in json.loads(row.report)["dimensions"]:
-            verdict = Span(dimension["verdict"], Tone.BAD if dimension["verdict"] == "differs" else Tone.GOOD)
+            verdict = Span(dimension["verdict"], _LIKE.get(dimension["verdict"], Tone.WARN))
             figures = (words.digits(dimension[name]) for name in ("distance", "noise", "limit"))
             rows.append((dimension["name"], verdict, *figures, said(dimension["says"])))
     nobody = (

@@ -1,6 +1,7 @@
 """Decisions with the evidence they cite, and procurement packs: drawn here from their values, never as sent."""
 
 import json
+from collections.abc import Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -9,10 +10,11 @@ from lynxbench.ledger.log import Logged
 from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.entries import DecisionTaken, EntryKind
 from lynxbench.model.packs import Pack, PackedDecision
+from lynxbench.model.standing import Standing
 from lynxbench.report import doc, words
-from lynxbench.report.doc import Inline, code, link, refer, said
+from lynxbench.report.doc import Inline, Span, Tone, code, link, refer, said
 from lynxbench.report.documents.decision_document import TITLES, decision_blocks
-from lynxbench.report.documents.ledger_documents import standings_table
+from lynxbench.report.documents.ledger_documents import is_doubted, standings_table
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, list_page, make_page, older_link
 from lynxbench.server.server_state import Server
@@ -28,8 +30,11 @@ def decisions_page(server: Server, before: int | None = None) -> Page:
     """All of them, newest first, so many at a time."""
     rows: list[tuple[Inline, ...]] = []
     listed = reading.entries_of_kind(server, [EntryKind.DECISION.value], SHOWN, before)
-    for spoken in listed:
-        body, seq = spoken.logged.entry.body, spoken.logged.seq
+    bodies = [spoken.logged.entry.body for spoken in listed]
+    every = dict.fromkeys(name for body in bodies if isinstance(body, DecisionTaken) for name in body.cites)
+    known = reading.standings_of(server, list(every)) if every else {}
+    for spoken, body in zip(listed, bodies, strict=True):
+        seq = spoken.logged.seq
         assert isinstance(body, DecisionTaken)
         pack: Inline = "–"
         if _pack_blob(spoken.logged) is not None:
@@ -41,7 +46,7 @@ def decisions_page(server: Server, before: int | None = None) -> Page:
                 said(spoken.voice.name),
                 said(body.question),
                 said(body.answer[:300]),
-                str(len(body.cites)),
+                _cited([known[name] for name in body.cites]),
                 pack,
             )
         )
@@ -67,12 +72,19 @@ def decision_page(server: Server, seq: int) -> Page:
             ("Question", said(body.question)),
             ("Decided by", said(voice_of(logged, server.trust).name)),
             ("When", words.moment_text(logged.entry.made_at)),
+            ("Cites", _cited([known[name] for name in body.cites])),
             ("Entry", link(f"#{seq}", f"/ledger/{seq}")),
             ("Contract", refer("contracts", body.contract_id)) if body.contract_id else None,
         ),
         links=pack if _pack_blob(logged) is not None else None,
     )
     return make_page(report)
+
+
+def _cited(known: Sequence[Standing]) -> Inline:
+    """How many results a decision rests on, and how many of them are in doubt today."""
+    doubted = sum(is_doubted(standing.short) for standing in known)
+    return (f"{len(known)}, ", Span(f"{doubted} in doubt today", Tone.WARN)) if doubted else str(len(known))
 
 
 def pack_of(server: Server, seq: int) -> Pack:

@@ -82,18 +82,18 @@ def _signers(signed: Signed, trust: TrustList) -> str:
 
 def _contests(server: Server) -> doc.Section:
     rows = []
-    for spoken in reading.doubted(server, SHOWN_CONTESTS):
+    for spoken, word in reading.doubted(server, SHOWN_CONTESTS):
         body, seq = spoken.logged.entry.body, spoken.logged.seq
         rows.append(
             (
                 link(f"#{seq}", f"/ledger/{seq}"),
-                body.kind.value,
+                word,
                 refer("results", str(getattr(body, "result_id", ""))),
                 said(spoken.voice.name),
                 said(str(getattr(body, "reason", ""))),
             )
         )
-    head, empty = ("Entry", "Kind", "Result", "By", "Why"), "Nobody contested or retracted a result."
+    head, empty = ("Entry", "Comes to", "Result", "By", "Why"), "Nobody contested or retracted a result."
     return doc.Section("contests", "Contests", (doc.Table(head, rows, "Contests and retractions", empty=empty),))
 
 

@@ -23,6 +23,8 @@ from lynxbench.watch.schedules import RunState, ScheduledRun
 MOST_CONTRACTS = 50
 MOST_LISTED = 100
 MOST_TROUBLES = 12
+MOST_OPEN = 1000
+"""Regressions that are looked through for a contract's own."""
 MOST_DOUBTS = 5
 TREND_W, TREND_H = 150, 34
 TROUBLED = frozenset({RunState.MISSED, RunState.FAILED, RunState.LOST})
@@ -34,13 +36,17 @@ def overview_page(server: Server) -> Page:
     every = reading.contract_ids(server)
     ids = [(name, count) for name, count in every if name not in cells]
     lines = [reading.contract_line(server, name, count) for name, count in ids[:MOST_CONTRACTS]]
-    notices = server.watch.notices(still=True, limit=MOST_TROUBLES)
-    deliveries = server.watch.told([notice.notice for notice in notices])
+    notices = server.watch.notices(still=True, limit=MOST_OPEN)
+    shown = notices[:MOST_TROUBLES]
+    deliveries = server.watch.told([notice.notice for notice in shown])
     troubles = [run for run in server.scheduler.runs(limit=200) if run.state in TROUBLED][:MOST_TROUBLES]
-    items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in notices]
+    items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in shown]
+    if len(notices) > len(shown):
+        line = f"{words.count(len(notices) - len(shown), 'further regression')}, the oldest not shown here"
+        items.append(Span(link(line, "/contracts"), Tone.BAD))
     items += [_refuted(*refuted) for refuted in server.recomputations.newest_refuted(MOST_DOUBTS)]
     items += [_trouble(run) for run in troubles]
-    items += [_doubt(spoken) for spoken in reading.doubted(server, MOST_DOUBTS)]
+    items += [_doubt(spoken, word) for spoken, word in reading.doubted(server, MOST_DOUBTS)]
     beside = f" and {words.count(len(cells), 'cell or trial', 'cells and trials')}" if cells else ""
     lead = (
         f"{words.count(sum(count for _, count in every), 'result')} of {words.count(len(ids), 'contract')}{beside} "
@@ -50,7 +56,7 @@ def overview_page(server: Server) -> Page:
     attention = doc.Section(
         "attention", "Needs attention", (doc.Points(items, kind=doc.Bullet.ATTENTION, empty="Nothing."),)
     )
-    open_notices = {notice.contract_id: notice for notice in reversed(notices)}
+    open_notices = _newest_notices(notices)
     more = doc.Note(link(f"All {len(ids)} contracts", "/contracts")) if len(ids) > len(lines) else None
     return make_page(doc.Report("Overview", (attention, _contracts(lines, open_notices, more)), lead=lead))
 
@@ -60,11 +66,16 @@ def contracts_page(server: Server, page: int = 1) -> Page:
     ids = reading.contract_ids(server)
     begins, ends = (page - 1) * MOST_LISTED, page * MOST_LISTED
     lines = [reading.contract_line(server, name, count) for name, count in ids[begins:ends]]
-    notices = {notice.contract_id: notice for notice in server.watch.notices(still=True)}
+    notices = _newest_notices(server.watch.notices(still=True, limit=MOST_OPEN))
     around = pages_links("/contracts", page, more=len(ids) > ends)
     return make_page(
         doc.Report("Contracts", (_contracts(lines, notices, around),), lead="What was agreed, in advance.")
     )
+
+
+def _newest_notices(notices: list[Notice]) -> dict[str, Notice]:
+    """By contract; of several the newest."""
+    return {notice.contract_id: notice for notice in reversed(notices)}
 
 
 def _contracts(lines: list[ContractLine], notices: dict[str, Notice], beside: doc.Block | None) -> doc.Section:
@@ -87,13 +98,14 @@ def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:
     rate: Inline = words.NO_FIGURE
     if figure is not None and figure.throughput is not None:
         shown = Span(words.figure_text(figure.throughput), Style.NOWRAP)
-        rate = (shown, " ", quiet(figure.precision), " ", recomputed_word(line.recomputed))
+        doubt: Inline = (" ", Span(line.doubt, Tone.WARN)) if line.doubt else ""
+        rate = (shown, " ", quiet(figure.precision), doubt, " ", recomputed_word(line.recomputed))
     question: Inline = Span(quiet(said(line.contract.question)), Style.UNDER) if line.contract else ""
-    bottleneck = latest.bottleneck if latest and latest.validity == "valid" else None  # a doubtful one blames nobody
+    bottleneck = latest.bottleneck if latest and not line.doubt else None  # a doubtful one blames nobody
     bound = (bottleneck or words.NO_FIGURE).replace("_", " ")
     return (
         (refer("contracts", line.contract_id, said(line.name)), question),
-        verdict_words(line.history, notice, latest.validity if latest else None),
+        verdict_words(line.history, notice, line.doubt),
         rate,
         _trend(line.history),
         Span(bound, Style.NOWRAP),
@@ -102,13 +114,13 @@ def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:
     )
 
 
-def verdict_words(history: History | None, notice: Notice | None, validity: str | None) -> Inline:
-    """What the newest results of a contract say, in a word or two."""
+def verdict_words(history: History | None, notice: Notice | None, doubt: str) -> Inline:
+    """What the newest results of a contract say, in a word or two; `doubt` speaks against the very newest."""
     if notice is not None:
         layer: Inline = (" ", chip(Layer(notice.layer))) if notice.layer else ""
         return Span((strong("regressed"), f" {words.percent_interval(_effect(notice))}", layer), Tone.BAD)
-    if validity in ("void", "doubtful"):
-        return Span(f"latest result {validity}", Tone.WARN)
+    if doubt:
+        return Span(f"latest result {doubt}", Tone.WARN)
     if history is None or not history.points:
         return quiet("no result counts yet")
     if history.points[-1].doubtful:
@@ -202,11 +214,11 @@ def _refuted(result_id: str, outcome: Recomputation) -> Inline:
     )
 
 
-def _doubt(spoken: Spoken) -> Inline:
+def _doubt(spoken: Spoken, word: str) -> Inline:
     body = spoken.logged.entry.body
     result_id = str(getattr(body, "result_id", ""))
     return (
-        Span(strong("Contested" if body.kind.value == "contest" else "Retracted"), Tone.WARN),
+        Span(strong(word.capitalize()), Tone.WARN),
         " result ",
         refer("results", result_id, code(short(result_id))),
         " by ",

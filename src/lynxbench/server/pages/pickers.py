@@ -6,6 +6,7 @@ from lynxbench.ledger.ledger_tables import results
 from lynxbench.ledger.names import machine_letters
 from lynxbench.ledger.queries import Wanted, list_results
 from lynxbench.model.canonical import short
+from lynxbench.model.verdicts import ValidityVerdict
 from lynxbench.report import words
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.page_cache import EVERYTHING
@@ -25,6 +26,7 @@ def offered_results(server: Server) -> Offered:
     offered = []
     for result in listed:
         rates = [words.figure_text(figure.throughput) for figure in result.figures if figure.throughput]
+        lame = [] if result.validity == ValidityVerdict.VALID else [result.validity]
         host = f"host {letters[result.instance_id]}"
         about = (
             result.contract_name,
@@ -32,7 +34,7 @@ def offered_results(server: Server) -> Offered:
             host,
             words.moment_text(result.started_at)[:16],
         )
-        offered.append((short(result.result_id), words.clean(" · ".join(filter(None, (*about, *rates[:1]))))))
+        offered.append((short(result.result_id), words.clean(" · ".join(filter(None, (*about, *rates[:1], *lame))))))
     return offered
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from lynxbench.ledger.queries import Listed
 from lynxbench.ledger.remarks import ResultRemarks, known_tags, remarks_of
 from lynxbench.model.canonical import short
+from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.standing import Standing
@@ -163,11 +164,15 @@ def recomputed_section(outcome: Recomputation) -> doc.Section:
 
 
 def rendered(server: Server, result_id: str) -> Page:
-    """A result's own sections and pictures: they never change, so they are made once."""
+    """A result's own sections and pictures, made once for as long as its standing lacks the same: then nobody is
+    blamed, as on the command line."""
+    standing = reading.standings_of(server, [result_id])[result_id]
+    also = standing_falls_short(reading.document(server, result_id), standing)
 
     def make() -> Page:
         files = reading.files_of(server, result_id)
-        report = compose_result(files.result, files.processes, files.telemetry, missing=files.problem or "")
+        missing = files.problem or ""
+        report = compose_result(files.result, files.processes, files.telemetry, missing=missing, also=also)
         report = replace(
             report,
             name=f"{files.result.contract.name} {short(result_id)}",
@@ -176,7 +181,7 @@ def rendered(server: Server, result_id: str) -> Page:
         )
         return make_page(report, plots_at=f"/results/{result_id}/plots")
 
-    made: Page = server.cache.get(("result", result_id), (f"document:{result_id}",), make)
+    made: Page = server.cache.get(("result", result_id, also), (f"document:{result_id}",), make)
     return made
 
 
