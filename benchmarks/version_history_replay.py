@@ -160,7 +160,8 @@ def text_of(told: Replay) -> str:
         lines.append(line.rstrip())
     for notice in told.notices:
         loss = f"{notice.estimate:.3f} [{notice.low:.3f}, {notice.high:.3f}]"
-        lines.append(f"notice: {loss} of the level, layer {notice.layer}, for {notice.owner}: {notice.sentence}")
+        layer = f"layer {notice.layer}" if notice.layer else "no one layer"
+        lines.append(f"notice: {loss} of the level, {layer}, for {notice.owner}: {notice.sentence}")
         closed = told.night_of(notice.closed_by)
         lines.append(f"  told at night {told.night_of(notice.result_id)}; closed by night {closed}")
     return "\n".join(lines or ["nothing was replayed"])

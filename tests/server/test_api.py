@@ -22,6 +22,7 @@ from schemathesis.engine.events import FatalError, NonFatalError, ScenarioFinish
 
 from command_line import lynxbench_here
 from hosted import Caller, World, hosted, made_result, make_team, make_world, trust_all
+from lynxbench.model.canonical import short
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import Limiter
 from lynxbench.server.rights import API
@@ -218,6 +219,15 @@ def test_documents_are_those_of_the_command_line(world: World, tmp_path: Path) -
     shown = reader.get(f"{API}/results/{a}").json()
     assert shown.pop("recomputed")["state"] == "pending"
     assert shown == command("results", "show", a)
+    for names in ((a, a), (a, a[:12])):
+        refused = lynxbench_here("compare", *names, cwd=tmp_path, **environment)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"A and B are one and the same result, {short(a)}: held against itself it shows nothing" in refused.err
+        there = reader.get(f"{API}/compare?a={names[0]}&b={names[1]}")
+        assert there.status == 422
+        page = reader.get(f"/compare?a={names[0]}&b={names[1]}")
+        assert page.status == 404
+        assert all("one and the same result" in one.text for one in (there, page))
     claim = "It is 3x faster."
     linted = world.caller("reader").json("POST", f"{API}/claims", {"text": claim}).json()
     assert {**linted, "source": ""} == {**command("claim", "--text", claim), "source": ""}

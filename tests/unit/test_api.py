@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import lynxbench
 from command_line import lynxbench_here
 from lynxbench.errors import BadInput, BadLedger, ExitCode, OwnCodeFailed
+from lynxbench.evidence.documents import write_result
 from lynxbench.model.verdicts import SteadyVerdict
 
 PAUSES = """\
@@ -115,8 +117,16 @@ def test_it_is_shown_as_text_and_as_a_page_in_a_frame(place: Place, measured: ly
 
 def test_two_processes_are_too_few_for_a_verdict(place: Place, measured: lynxbench.Measurement) -> None:
     loaded = lynxbench.Ledger(place.ledger).load("last")
+    for same in ((measured, loaded), (loaded, measured.name), (measured.folder, "last")):
+        with pytest.raises(BadInput, match="one and the same result"):
+            lynxbench.compare(*same, ledger=place.ledger)
+    assert measured.folder is not None
+    other = place.folder / "another"
+    shutil.copytree(measured.folder, other)
+    twin = measured.result.model_copy(update={"run_id": "another"}).sealed()
+    write_result(other / "result.json", twin)
     steady = all(figures.steady.verdict is SteadyVerdict.STEADY for figures in measured.result.per_precision)
-    for pair in ((measured, loaded), (loaded, measured.name)):
+    for pair in ((measured, other), (loaded, other)):
         compared = lynxbench.compare(*pair, ledger=place.ledger)
         if not steady:  # a machine that others keep busy: then there is no ratio, and the rule says why
             assert (compared.refused, compared.verdict, compared.exit_code) == (True, None, ExitCode.REFUSED)

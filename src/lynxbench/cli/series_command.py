@@ -94,6 +94,7 @@ def _steady_document(
         "file": series.source,
         "column": series.column,
         "time_column": series.time_column or None,
+        "times_run_backwards": series.main.backwards,
         "split_by": series.split_by or None,
         "groups": [_steadiness(group) for group in groups],
     }
@@ -137,7 +138,12 @@ def _changes_document(series: SeriesFile, main: int, courses: list[Course]) -> d
         }
         for group, course in zip(series.groups, courses, strict=True)
     ]
-    named = {"file": series.source, "column": series.column, "split_by": series.split_by or None}
+    named = {
+        "file": series.source,
+        "column": series.column,
+        "times_run_backwards": series.main.backwards,
+        "split_by": series.split_by or None,
+    }
     return {**groups[main], **named, "groups": groups}
 
 
@@ -154,10 +160,11 @@ def _steady_text(series: SeriesFile, main: SeriesSteadiness, groups: list[Series
 
 
 def _order(series: SeriesFile) -> list[str]:
-    if not series.time_column or series.main.time_s is not None:
+    if not series.main.backwards:
         return []
     name = series.time_column
-    return [f"  order      {name} runs backwards: rows count as they stand; if they are one series, sort it by {name}"]
+    several = "where they are several series, keep one with --where"
+    return [f"  order      {name} runs backwards: rows count as they stand; sort them by {name}, or {several}"]
 
 
 def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
@@ -172,6 +179,7 @@ def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
         "outliers": " (outliers): they crowd into one half of the run",
         "too short": f" (too short): drift within ±{plain(bound * 100, 3)} % cannot be shown yet",
         "no level": " (no level): relative drift has no meaning around zero",
+        "order": " (order): the rows are not in the order of their times, so nothing that moves with time shows",
     }
     return f"{judged.verdict}{words.get(str(judged.reason), f' ({judged.reason})')}"
 

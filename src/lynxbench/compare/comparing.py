@@ -62,11 +62,14 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
     a, b = pair.a.result, pair.b.result
     layers = rank_changes(changes_between(a, b), b.contract.owners)
     cause = cause_of(layers, model_changed=model_changed(a, b), contract=b.contract.name)
+    verdict = None if decisive is None else decisive.verdict
+    if verdict is None or not verdict.moved:
+        cause = cause.model_copy(update={"sentence": cause.record})
     return Comparison(
         comparability=comparability,
         rules=tuple(_outcomes(findings)),
         effect=None if effect is None else effect.ratio,
-        verdict=None if decisive is None else decisive.verdict,
+        verdict=verdict,
         layers=layers,
         a=_side(a, pair.a.label),
         b=_side(b, pair.b.label),

@@ -70,6 +70,7 @@ SUSPICIONS: tuple[Suspicion, ...] = (
 """The first that fits decides; every other configuration field is a version or setting, every other one is state."""
 
 ORDER: tuple[Weight, ...] = tuple(Weight)
+OWNERS_APART = ", "
 COUNTS = (Weight.KNOWN, Weight.LIBRARY, Weight.VERSION)
 """What can be a cause. State moves by itself all the time."""
 
@@ -263,7 +264,11 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
             sentence=f"the weights are others: model drift{also}",
             experiment=f"run {contract} with the earlier weights on the present executor: the rest is the executor's",
         )
-    return name_cause(layers, contract, BETWEEN_RESULTS, _named)
+    cause = name_cause(layers, contract, BETWEEN_RESULTS, _named)
+    if cause.kind is not CauseKind.NOT_SEPARABLE:
+        return cause
+    owners = dict.fromkeys(difference.owner for difference in layers if difference.weight in COUNTS)
+    return cause.model_copy(update={"layer": None, "owner": OWNERS_APART.join(owners)})
 
 
 def strongest(layer: LayerDifference) -> list[FieldSuspect]:

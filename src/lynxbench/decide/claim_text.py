@@ -8,12 +8,18 @@ from collections.abc import Iterable
 
 from lynxbench.model.claims import Claimed, Context, Stated
 
-_NUMBER = r"(?:\d{1,3}(?:[ ,\u202f]\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d{1,2}\b)?\s?(?:million|thousand|billion|[kKM])?"
+_DIGITS = (
+    r"(?:\d{1,3}(?:[.'’ \u202f]\d{3})+,\d+(?!\d)|\d{1,3}(?:\.\d{3}){2,}(?![\d,])|\d+,\d{1,2}(?![\d,])|"
+    r"(?:\d{1,3}(?:[ ,'’\u202f]\d{3})+|\d+)(?:\.\d+)?)"
+)
+"""As written: `1,234.5`, `1 234.5`, `1'234.5`, and with a decimal comma `1.234,5`, `12,5`."""
+_NUMBER = rf"{_DIGITS}(?:e[-+]?\d{{1,2}}\b)?\s?(?:million|thousand|billion|[kKM])?"
 _FROM = rf"(?:between {_NUMBER} and |(?<![-–]){_NUMBER}(?:[-–]| – ))?"
 _FIGURE = rf"{_FROM}{_NUMBER}(?: ?(?:±|\+/-|\+-) ?{_NUMBER}(?: ?%)?)?"
 """A number or a range, with what is stated of its spread."""
-_ALONE = r"(?<![\w.,٫٬])(\d+(?:\.\d+)?(?:e[-+]?\d{1,2})?)"
-"""A number that is no end of another one."""
+_DECIMAL = r"\d+(?:\.\d+|,\d{1,2}(?![\d,]))?"
+_ALONE = rf"(?<![\w.,٫٬'’])((?:(?<![-–]){_DECIMAL}[-–])?{_DECIMAL}(?:e[-+]?\d{{1,2}})?)"
+"""A number or a range that is no end of another one."""
 _MODELS = (
     r"llama|mi[sx]tral|qwen|gpt-?(?:[234j]|neo|oss)|bert|roberta|resnet|deepseek|gemma|phi-?\d|falcon|bloom|opt-\d|"
     r"smollm|stable[ -]diffusion|sdxl|whisper|vit-|dlrm|\bt5|"
@@ -111,22 +117,44 @@ _NAMEPLATE = re.compile(
 )
 _UNSUPPORTED_ACCURACY = re.compile(r"\b(?:no|without(?: any)?|negligible|minimal) (?:loss|drop)|\blossless\b", re.I)
 
+_WORD = r"(?:two|three|four|five|six|seven|eight|nine|ten|twenty|fifty|hundred)"
+_BETTER = r"(?:faster|quicker|higher|more|better|lower|cheaper|less)\b"
+_AS = r"as (?:fast|quick|quickly|cheap|efficient|responsive|high|low|many (?:tokens|requests|users)|much throughput)\b"
+_WHAT = (
+    r"(?:(?!(?:the|its|our|and|or)? ?(?:batch|precision)\b)[\w.%-]+ ){0,3}?"
+    r"(?:throughput|latenc(?:y|ies)|ttft|time to first token|performance|speed|bandwidth|efficiency|response times?|"
+    r"inference times?|training times?|costs?|tokens? per second|tokens?/s|energy|power)\b"
+)
+"""What a ratio in words is of; a batch or a precision that is halved is no claim."""
+_VERB = (
+    r"cut(?:s|ting)?|reduc(?:e|es|ed|ing)|lower(?:s|ed|ing)?|slash(?:es|ed|ing)?|improv(?:e|es|ed|ing)|"
+    r"increas(?:e|es|ed|ing)|boost(?:s|ed|ing)?|rais(?:e|es|ed|ing)"
+)
+_UP_TO = r"(?:up to |about |almost |nearly |over |more than |at least )?"
+
 _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
-        ("rate", rf"(?<![\w.,])({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
-                 r"samples?|inferences?)"
+        ("rate", rf"(?<![\w.,'’])({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|"
+                 r"images?|samples?|inferences?)"
                  rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|t/s\b|tps\b|qps\b|rps\b)"
                  r"(?:(?: ?/ ?| per )(?:user|gpu|device|card|chip|node|stream|accelerator|request)\b)?"),
-        ("latency", rf"(?<![\w.,])({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
+        ("latency", rf"(?<![\w.,'’])({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
         ("latency", rf"{_ALONE} ?(s|seconds?) "
                     r"(?:(?:time )?to first token|latency|ttft|response|end[- ]to[- ]end)"),
         ("latency", r"(?:latency|ttft|time to first token|response time)(?: of| is| was| at)?[ =:]{1,3}"
-                    r"(\d+(?:\.\d+)?) ?(s|seconds?)\b"),
-        ("ratio", rf"(?<![\w.,])(\d+(?:\.\d+)?) ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
+                    r"(\d+(?:[.,]\d+)?) ?(s|seconds?)\b"),
+        ("ratio", rf"{_ALONE} ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
                   r"(?:faster|higher|more|better|the|speed|lower|cheaper|throughput|performance)?"),
         ("ratio", rf"{_ALONE} ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),
         ("ratio", rf"{_ALONE} ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),
+        ("ratio", rf"\b(twice|thrice|{_WORD} times|(?:an? |\w+ )?orders? of magnitude) ({_BETTER}|{_AS}|the {_WHAT})"),
+        ("ratio", rf"\b(half|double|triple|quadruple) (the {_WHAT})"),
+        ("ratio", rf"\b((?:halv|doubl|tripl|quadrupl)(?:e|es|ed|ing)) ({_WHAT})"),
+        ("ratio", rf"\b({_VERB}) ({_WHAT} (?:in|by) (?:one |a )?half)\b"),
+        ("ratio", rf"\b(?:{_VERB}) {_WHAT} by {_UP_TO}{_ALONE} ?(%|[x×]|times)"),
+        ("ratio", rf"{_ALONE} ?(%) (?:reduction|improvement|increase|decrease|gain|speed-?up|boost|saving)s?\b"),
+        ("ratio", rf"(?<![\w.,'’])(\d+(?:[.,]\d+)?|{_WORD})[- ]?(fold)\b(?![- ]cross)"),
         ("energy", rf"({_NUMBER}) ?((?:tokens?|requests?|images?) ?(?:/|per|a) ?(?:watt|joule|kwh|w|j)\b)"),
         ("money", r"((?:[$€£] ?)\d[\d.,]*|\d[\d.,]* ?(?:USD|EUR|GBP|cents?)) ?"
                   r"((?:/|per|for|a) ?[\w ]{0,12}(?:tokens?|requests?|hour|images?))"),

@@ -25,6 +25,7 @@ from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
+from lynxbench.model.fields import real_day
 from lynxbench.model.layers import Layer
 from lynxbench.model.planning import DemandForecast
 from lynxbench.model.precision import Precision
@@ -138,6 +139,7 @@ def ask_purchase(
     host: float = 1.0,
 ) -> tuple[PurchaseDecision, WhatIf | None]:
     """The five questions over what was gathered; results on the proposed device count as its test instance."""
+    _check_due(remeasured_by, due)
     results = one_contract(gathered.results, contract)
     device = catalogue.get(proposed.lower())
     tested = [
@@ -160,6 +162,17 @@ def ask_purchase(
         )
     )
     return gathered.judge(decision), whatif
+
+
+def _check_due(remeasured_by: str | None, due: str | None) -> None:
+    if due is None:
+        return
+    try:
+        real_day(due)
+    except ValueError as problem:
+        raise BadInput(f"--due: {problem}") from None
+    if remeasured_by is None:
+        raise BadInput("--due says by when a team measures again: name the team with --remeasured-by")
 
 
 def compare_cited(

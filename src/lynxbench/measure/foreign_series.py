@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from lynxbench.errors import BadSeries
 from lynxbench.measure.series_table import Cell, Table, number_in, parse_table
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.plain_files import read_plain
 from lynxbench.stats.arrays import Floats
 from lynxbench.stats.batches import BestRun, best_run, means_by_time
-from lynxbench.stats.steady import SteadyJudgement, judge_steady
+from lynxbench.stats.steady import SteadyJudgement, SteadyReason, judge_steady
 
 MIN_VALUES = 3  # below it there is nothing to judge; from here to 12 the verdict is `inconclusive (too short)`
 MAX_GROUPS = 50
@@ -45,6 +46,7 @@ class SeriesGroup:
     label: str  # `phase=warm`, or empty where nothing splits the file
     values: Floats
     time_s: Floats | None = None
+    backwards: bool = False  # there are times, and the rows are not in their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def parse_series(
     split = _choose_split(table, rows, {value_name, time_name, *filtered})
     groups = _split(split, table[split] if split else [], rows, values, times)
     label = " ".join(where)
-    named = tuple(SeriesGroup(" ".join(filter(None, (label, g.label))), g.values, g.time_s) for g in groups)
+    named = tuple(replace(group, label=" ".join(filter(None, (label, group.label)))) for group in groups)
     longest = max(named, key=lambda group: group.values.size)
     if longest.values.size < MIN_VALUES:
         raise BadSeries(
@@ -157,6 +159,8 @@ def judge_group(
     else:
         judgement = judge_steady(group.values, drift_bound=drift_bound)
         truncate = judgement.truncate
+    if group.backwards:  # what moves with time is not seen in another order of the rows
+        judgement = replace(judgement, verdict=SteadyVerdict.INCONCLUSIVE, reason=SteadyReason.ORDER)
     return SeriesSteadiness(
         label=group.label,
         judgement=judgement,
@@ -181,6 +185,8 @@ def direction_of(column: str) -> bool | None:
 
 def _window(group: SeriesGroup, wanted_s: float | None) -> float:
     if group.time_s is None:
+        if wanted_s is not None and group.backwards:
+            raise BadSeries("a window needs rows in the order of their times: sort the file by its time column")
         if wanted_s is not None:
             raise BadSeries("a window needs times: name the time column with --time")
         return 0.0
@@ -324,17 +330,16 @@ def _is_word(cell: Cell) -> bool:
 
 def _split(name: str, cells: Sequence[Cell], rows: Rows, values: Floats, times: Floats | None) -> list[SeriesGroup]:
     if not name:
-        return [SeriesGroup("", values, _in_order(times))]
+        return [_group("", values, times)]
     words = np.array([cells[row] for row in rows])
     groups = []
     for word in dict.fromkeys(words.tolist()):
         mine = words == word
-        groups.append(
-            SeriesGroup(f"{name}={word}", values[mine], _in_order(times[mine] if times is not None else None))
-        )
+        groups.append(_group(f"{name}={word}", values[mine], times[mine] if times is not None else None))
     return groups
 
 
-def _in_order(times: Floats | None) -> Floats | None:
-    """Times that run backwards tell no order: the rows' own order stands."""
-    return times if times is not None and not np.any(np.diff(times) < 0) else None
+def _group(label: str, values: Floats, times: Floats | None) -> SeriesGroup:
+    """Times that run backwards tell no order: the rows' own order stands, and that is said."""
+    backwards = times is not None and bool(np.any(np.diff(times) < 0))
+    return SeriesGroup(label, values, None if backwards else times, backwards)

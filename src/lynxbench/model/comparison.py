@@ -57,6 +57,11 @@ class EffectVerdict(StrEnum):
     UNPROVEN = "unproven"
     """The interval alone would decide, and a side is doubtful: it convicts nobody and clears nobody."""
 
+    @property
+    def moved(self) -> bool:
+        """Whether an effect is shown that something could be the cause of."""
+        return self in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)
+
 
 class Effect(Document):
     """One figure of B over the same figure of A."""
@@ -141,7 +146,9 @@ class EffectCause(Document):
 
     kind: CauseKind
     layer: Layer | None = None
+    """None where it is not one layer that changed."""
     owner: str | None = None
+    """All of them where several layers of two results cannot be separated."""
     sentence: str
     experiment: str
 
@@ -149,6 +156,11 @@ class EffectCause(Document):
     def record(self) -> str:
         """What differs, where no effect is shown that it could be the cause of."""
         return self.sentence.removesuffix(LIKELY)
+
+    @property
+    def likely(self) -> str:
+        """The same where an effect is shown by something else than this one pair."""
+        return f"{self.record}{LIKELY}" if self.kind is CauseKind.ONE_LAYER else self.sentence
 
 
 @dataclass(frozen=True, slots=True)

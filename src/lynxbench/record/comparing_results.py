@@ -13,6 +13,7 @@ from lynxbench.errors import BadInput, BadResult
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.run_folder import ANSWERS_FILE
 from lynxbench.evidence.sample_file import read_samples
+from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, ContractDifference
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
@@ -63,10 +64,18 @@ def compare_named(
         if isinstance(first, ForeignImported) or isinstance(second, ForeignImported):
             left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
             return compare_foreign(left, right, (a, b))
+        refuse_one(first.result.result_id, second.result.result_id)
         sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
         answers = _answers(first, second)
     between = known_sittings(sides[0].result, sides[1].result, ledger, environment)
     return compare_sides(sides[0], sides[1], precision, between).model_copy(update={"answers": answers})
+
+
+def refuse_one(a: str, b: str) -> None:
+    """BadInput where two ids are of one result: its restarts against themselves are within any budget."""
+    if a == b:
+        one = f"A and B are one and the same result, {short(a)}"
+        raise BadInput(f"{one}: held against itself it shows nothing; name another one (lynxbench results list)")
 
 
 def _answers(a: Recalled, b: Recalled) -> Accuracy | None:

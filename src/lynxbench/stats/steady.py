@@ -66,6 +66,8 @@ class SteadyReason(StrEnum):
     OUTLIERS = "outliers"
     TOO_SHORT = "too short"
     NO_LEVEL = "no level"
+    ORDER = "order"
+    """Said by who reads a file whose rows are not in the order of their times."""
 
 
 @dataclass(frozen=True, slots=True)

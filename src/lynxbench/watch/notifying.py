@@ -78,14 +78,15 @@ class Contacts:
         if not self._store.change(delete(contacts).where(*mine)):
             raise NotFound(f"no {channel[:20]} of {owner[:80]!r}")
 
-    def secret(self, owner: str) -> str | None:
-        """What signs a webhook to this owner."""
-        for name in (owner, EVERYBODY):
-            chosen = select(contacts.c.secret).where(contacts.c.owner == name, contacts.c.channel == WEBHOOK)
-            row = self._store.row(chosen)
-            if row is not None:
-                return None if row.secret is None else self._sealer.open(str(row.secret), _place(name, WEBHOOK))
-        return None
+    def secret(self, owner: str, address: str) -> str | None:
+        """What signs a webhook to this owner, or to the one among several who is reached there."""
+        rows = self._store.rows(select(contacts).where(contacts.c.channel == WEBHOOK))
+        there = (row for row in rows if row.address == address and row.owner in owner)
+        by_name = {row.owner: row for row in rows}
+        row = next((row for row in (by_name.get(owner), *there, by_name.get(EVERYBODY)) if row is not None), None)
+        if row is None or row.secret is None:
+            return None
+        return self._sealer.open(str(row.secret), _place(str(row.owner), WEBHOOK))
 
     def seal_clear(self) -> int:
         """Seal what an earlier version kept as it was; how many there were."""
@@ -172,7 +173,7 @@ class Courier:
     def _post(self, address: str, notice: Notice) -> None:
         body = json.dumps(self.document(notice), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json", "X-Lynxbench-Notice": notice.notice}
-        secret = self._contacts.secret(notice.owner)
+        secret = self._contacts.secret(notice.owner, address)
         if secret is not None:
             signed = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
             headers["X-Lynxbench-Signature"] = f"sha256={signed}"
@@ -203,9 +204,10 @@ class Courier:
 
     def letter(self, notice: Notice, text: str) -> str:
         """The mail: whose it is, the evidence, and where to look."""
+        suspected = f"Suspected layer: {notice.layer}" if notice.layer else "No one layer is suspected"
         lines = [
             f"{clean(notice.contract_name)} regressed at {clean(notice.place)}.",
-            f"Suspected layer: {notice.layer or 'no layer'}. Owner: {clean(notice.owner)}.",
+            f"{suspected}. Owner: {clean(notice.owner)}.",
             clean(notice.sentence),
             "",
             text.rstrip(),

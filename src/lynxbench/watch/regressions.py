@@ -37,16 +37,19 @@ from lynxbench.watch.recorded_comparisons import compare_recorded
 from lynxbench.watch.session_book import ACCEPTED, GAINED, PlacePast, SessionBook, place_name
 from lynxbench.watch.store import Store, fresh_id, now_text
 from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
+from lynxbench.watch.suspecting import suspected_in
 from lynxbench.watch.watched_sessions import WatchedSession, WatchedStream, newest_stream
 
 CURSOR = "judged_seq"
 EVERYBODY = "*"
-NOBODY = "nobody is named: nothing changed in the record"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A regression that was found, whose it is suspected to be, and whether it still is there."""
+    """A regression that was found, whose it is suspected to be, and whether it still is there.
+
+    `layer` is None where it is not one layer that changed; `owner` then names all whose layers did.
+    """
 
     notice: str
     contract_id: str
@@ -302,7 +305,7 @@ class Watch:
         lost = stream.newest_level(int(loss.span[0])) + level_rules.SUSPECT * float(judged.sigma[0])
         # one that lies half-way is not all of the loss: what changed after it may be the rest
         changed = after if after.value <= lost else stream.sessions[-1]
-        layer, owner, cause = _suspect(self.compare(before.result_id, changed.result_id, trust, precision))
+        suspected = suspected_in(self.compare(before.result_id, changed.result_id, trust, precision))
         change, reach = float(loss.change[0]), float(bound_of(loss, level_rules.SURE)[0])
         turned = 1 if leading_figure(result.contract) == THROUGHPUT else -1
         low, estimate, high = sorted(math.exp(turned * (change + part)) for part in (-reach, 0.0, reach))
@@ -317,12 +320,12 @@ class Watch:
             precision=precision.value,
             baseline_id=baseline,
             result_id=result.result_id,
-            layer=layer,
-            owner=owner,
+            layer=suspected.layer,
+            owner=suspected.owner,
             low=low,
             estimate=estimate,
             high=high,
-            sentence=f"{since}, over {int(loss.span[0])} sessions, {how}; {cause}",
+            sentence=f"{since}, over {int(loss.span[0])} sessions, {how}; {suspected.sentence}",
             opened_at=now_text(),
             since=after.started_at,
             confirmed_by=result.result_id,
@@ -332,7 +335,7 @@ class Watch:
             if connection.execute(select(notices.c.notice).where(notices.c.open_key == open_key)).first() is not None:
                 return None  # known, and told already
             connection.execute(insert(notices), [{**asdict(notice), "open_key": open_key}])
-            messages = _messages(connection, notice)
+            messages = _messages(connection, notice, suspected.owners)
             if messages:
                 connection.execute(insert(outbox), messages)
         self._moved.add(notice.contract_id)
@@ -373,24 +376,15 @@ def _may_convict(comparison: Comparison) -> bool:
     return not comparison.refused and all(rule.rule == SITTING_RULE for rule in doubted)
 
 
-def _suspect(comparison: Comparison) -> tuple[str | None, str, str]:
-    """Layer, owner and sentence: the one layer that changed, or the strongest suspect of several."""
-    cause = comparison.cause
-    sentence = cause.sentence if cause is not None else "nothing is known of the cause"
-    if cause is not None and cause.layer is not None:
-        return cause.layer.value, cause.owner or NOBODY, sentence
-    if comparison.layers:
-        first = min(comparison.layers, key=lambda difference: difference.rank)
-        return first.layer.value, first.owner, sentence
-    return None, NOBODY, sentence
-
-
-def _messages(connection: Connection, notice: Notice) -> list[dict[str, object]]:
-    reached = select(contacts.c.channel, contacts.c.address)
-    rows = connection.execute(reached.where(contacts.c.owner == notice.owner)).all()
-    rows = rows or connection.execute(reached.where(contacts.c.owner == EVERYBODY)).all()
+def _messages(connection: Connection, notice: Notice, owners: Sequence[str]) -> list[dict[str, object]]:
+    """To every owner once, by each address of theirs; who has none is reached as everybody is."""
+    known = connection.execute(select(contacts)).all()
+    reached: dict[tuple[str, str], None] = {}
+    for owner in owners:
+        mine = [row for row in known if row.owner == owner] or [row for row in known if row.owner == EVERYBODY]
+        reached |= {(row.channel, row.address): None for row in mine}
     waiting = {"notice": notice.notice, "state": "pending", "attempts": 0, "next_at": now_text(), "said": ""}
-    return [{**waiting, "channel": row.channel, "address": row.address} for row in rows]
+    return [{**waiting, "channel": channel, "address": address} for channel, address in reached]
 
 
 def _notice(row: Any) -> Notice:

@@ -124,6 +124,29 @@ def test_times_that_run_backwards_are_said(tmp_path: Path) -> None:
         for command in ("steady", "changepoints"):
             said = runner.invoke(app, [command, str(file)]).output
             assert ("t runs backwards" in said) == (name == "mixed")
+            assert ("sort them by t, or where they are several series, keep one" in said) == (name == "mixed")
+            document = json.loads(runner.invoke(app, [command, str(file), "--json"]).stdout)
+            assert document["times_run_backwards"] is (name == "mixed")
+
+
+def test_rows_out_of_order_are_never_called_steady(tmp_path: Path) -> None:
+    """A drift of 0.5 % of which rows in any order show nothing, and rows that stand newest first."""
+    rng = np.random.default_rng(6)
+    rows = [f"{i},{100 + 3 * i / 9000 + rng.normal(0, 0.3)}" for i in range(9000)]
+    flat = [f"{i},{100 + rng.normal(0, 0.3)}" for i in range(9000)]
+    for lines in ([rows[i] for i in rng.permutation(9000)], flat[::-1]):
+        file = tmp_path / "rows.csv"
+        file.write_text("\n".join(["t,throughput", *lines]))
+        done = runner.invoke(app, ["steady", str(file), "--drift", "2 %"])
+        assert done.exit_code == 1
+        assert done.stdout.startswith("inconclusive (order): the rows are not in the order of their times")
+        document = json.loads(runner.invoke(app, ["steady", str(file), "--json"]).stdout)
+        assert (document["verdict"], document["reason"]) == ("inconclusive", "order")
+        with pytest.raises(BadSeries, match="sort the file by its time column"):
+            runner.invoke(app, ["steady", str(file), "--window", "5 s"], catch_exceptions=False)
+    in_order = tmp_path / "in-order.csv"
+    in_order.write_text("\n".join(["t,throughput", *flat]))
+    assert runner.invoke(app, ["steady", str(in_order), "--drift", "2 %"]).exit_code == 0
 
 
 def test_no_zero_is_negative() -> None:

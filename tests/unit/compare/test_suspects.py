@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compared import make_contract, make_executor, make_result
-from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
+from lynxbench.compare.suspects import COUNTS, cause_of, changes_between, model_changed, rank_changes
 from lynxbench.model.comparison import CauseKind, Weight
 from lynxbench.model.contract import Contract
 from lynxbench.model.layers import Layer
@@ -48,6 +48,9 @@ def test_known_fields_rank_before_libraries_before_versions_before_state() -> No
     assert weights[Layer.SYSTEM] is Weight.STATE
     assert cause.kind is CauseKind.NOT_SEPARABLE
     assert "accelerator" in cause.experiment
+    assert cause.layer is None, "not one of them"
+    assert cause.owner is not None
+    assert len(cause.owner.split(", ")) == len({one.owner for one in layers if one.weight in COUNTS})
 
 
 def test_a_thread_count_is_one_change_although_three_fields_show_it() -> None:

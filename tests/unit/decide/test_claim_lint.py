@@ -130,11 +130,36 @@ def test_text_without_a_figure_says_so() -> None:
 @pytest.mark.parametrize(
     "text",
     ["4.614e-07 s latency", "1e6 tok/s", "30 tokens/s/user", "5,100 tok/s per GPU", "1000–1200 tokens/s", "30-40 ms",
-     "between 1000 and 1,200 tokens per second"],
+     "between 1000 and 1,200 tokens per second", "1.234,5 Tokens/s", "12,5 Tokens/s", "1.234.567 tokens/s",
+     "12 345,6 tokens/s", "1'234 tokens/s", "1’234.5 tokens/s", "2,5 ms", "0,8 s TTFT", "0,5-0,8 s latency",
+     "3-4x faster", "1,9x faster"],
 )  # fmt: skip
 def test_a_figure_is_quoted_whole(text: str) -> None:
-    """Found: `07 s latency`, `1200 tokens/s` of a range, and a rate of one GPU without its GPU."""
+    """Found: `07 s latency`, `1200 tokens/s` of a range, a rate of one GPU without its GPU; `234 tokens/s` of 1'234,
+    and nothing at all where a comma is the decimal sign."""
     assert [one.text for one in lint_claim(text, "test").claimed] == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["twice as fast", "three times the throughput", "2x faster", "halves latency", "halves the p99 latency",
+     "doubles throughput", "double the throughput", "half the cost", "cuts p99 latency in half",
+     "reduces latency by up to 40%", "30 % improvement", "3-fold", "an order of magnitude faster", "ten times faster"],
+)  # fmt: skip
+def test_a_ratio_in_words_is_a_claim(text: str) -> None:
+    """Found: `twice as fast` had no figure, and nothing was there to check."""
+    report = lint_claim(f"Our engine: {text} than theirs.", "test")
+    assert [(one.text, one.kind) for one in report.claimed] == [(text, "ratio")]
+    assert "a ratio needs both of its sides in full" in report.warnings
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["We ran it twice.", "It runs two times a day.", "half precision", "double precision", "half of the requests",
+     "halved the batch size", "5-fold cross-validation", "twice as many nodes", "on 2x H100", "1,2,3 tokens/s"],
+)  # fmt: skip
+def test_a_count_in_words_is_no_ratio(text: str) -> None:
+    assert lint_claim(text, "test").claimed == ()
 
 
 @pytest.mark.parametrize("text", ["٣٫١ times faster", "Llama-3 - 1200 tokens/s"])

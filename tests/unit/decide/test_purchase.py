@@ -65,6 +65,23 @@ def test_question_five_makes_a_follow_up_against_the_baseline(today: Result, tes
     assert follow_up.expected.low < follow_up.expected.high
 
 
+@pytest.mark.parametrize("due", ["gestern", "", "31.03.2027", "2027-02-30", "2027-13-01", "2027", "2027-03-31T00:00"])
+def test_a_due_date_is_a_day_of_the_calendar(today: Result, tested: Result, due: str) -> None:
+    """Found: any text was taken, and shown as the day by which a team measures again."""
+    gathered = Gathered((today, tested), signed(today, tested))
+    with pytest.raises(BadInput, match=r"--due: .* is not a day of the calendar; write for example"):
+        ask_purchase(gathered, CATALOGUE, proposed="h200", remeasured_by="ML platform", due=due)
+
+
+def test_a_due_date_needs_somebody_who_is_due(today: Result, tested: Result) -> None:
+    gathered = Gathered((today, tested), signed(today, tested))
+    with pytest.raises(BadInput, match="name the team with --remeasured-by"):
+        ask_purchase(gathered, CATALOGUE, proposed="h200", due="2027-03-31")
+    decision, _ = ask_purchase(gathered, CATALOGUE, proposed="h200", remeasured_by="ML platform", due="2027-03-31")
+    assert decision.follow_up is not None
+    assert decision.follow_up.due == "2027-03-31"
+
+
 def test_a_higher_ceiling_on_hardware_bound_work_supports_the_purchase(today: Result, tested: Result) -> None:
     today = hardware_bound(today)
     one = tested.per_precision[0]

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.record.recording import seal
 from lynxbench.watch import session_book
-from lynxbench.watch.notifying import Contacts
+from lynxbench.watch.notifying import Contacts, Courier
 from lynxbench.watch.recomputations import FIGURES, DueResult, Recomputations, RecomputationState
 from lynxbench.watch.regressions import Notice, Watch
 from lynxbench.watch.sealed_secrets import SecretSealer
@@ -30,6 +31,7 @@ from lynxbench.watch.store_tables import baselines, levels, notices
 
 FIRST = datetime(2026, 3, 2, 3, tzinfo=UTC)
 OWNER = "platform SRE"
+OTHER = "infrastructure, night shift"
 NEWER = {"framework.torch": "2.6.0"}
 TEAM = "ml-platform"
 USUAL = 22
@@ -64,14 +66,22 @@ class Nights:
         self.asked.append(result_id)
         return self.can_ask
 
-    def measure(self, night: float, level: float = 100.0, *, doubtful: bool = False, newer: bool = False) -> Result:
+    def measure(
+        self,
+        night: float,
+        level: float = 100.0,
+        *,
+        doubtful: bool = False,
+        newer: bool = False,
+        changed: dict[str, object] | None = None,
+    ) -> Result:
         """A night's result, recorded and not judged yet."""
         means = level * np.exp(0.001 * self._rng.normal() + 0.001 * self._rng.normal(size=5))
         reasons = ("foreign load",) if doubtful else ()
         verdict = ValidityVerdict.DOUBTFUL if doubtful else ValidityVerdict.VALID
         result = make_result(
-            contract=make_contract(owners={"framework": OWNER}),
-            executor=make_executor(NEWER if newer else {}),
+            contract=make_contract(owners={"framework": OWNER, "system": OTHER}),
+            executor=make_executor(changed or (NEWER if newer else {})),
             run_means=tuple(float(mean) for mean in means),
             started_at=(FIRST + timedelta(days=night)).isoformat(timespec="seconds"),
             validity=Validity(verdict=verdict, reasons=reasons),
@@ -86,7 +96,7 @@ class Nights:
             opened = self.watch.judge(seq, "rack-1", self.team.keyring.trust) or opened
         return opened
 
-    def night(self, night: float, level: float = 100.0, **more: bool) -> Notice | None:
+    def night(self, night: float, level: float = 100.0, **more: Any) -> Notice | None:
         """Measured, judged, and measured again where that is asked for."""
         opened = None
         for again in range(3):
@@ -102,7 +112,7 @@ class Nights:
         for night in range(start, start + nights):
             assert self.night(night) is None
 
-    def until_told(self, start: int, level: float, most: int = 6, **more: bool) -> Notice:
+    def until_told(self, start: int, level: float, most: int = 6, **more: Any) -> Notice:
         """Slow nights until the owner is told."""
         for night in range(start, start + most):
             opened = self.night(night, level, **more)
@@ -171,6 +181,32 @@ def test_a_loss_that_lasts_is_told_once_with_since_when_and_whose(nights: Nights
     for night in range(USUAL + 6, USUAL + 10):
         assert nights.night(night, 97.0, newer=True) is None, "told once"
     assert len(nights.watch.notices(still=True)) == 1
+
+
+def test_layers_that_cannot_be_separated_name_none_and_tell_the_owners_of_all(nights: Nights, tmp_path: Path) -> None:
+    """Found: the sentence said that two layers cannot be separated, and `layer` and `owner` were those of one."""
+    contacts = Contacts(nights.store, SecretSealer(tmp_path))
+    contacts.put(OWNER, "mail", "sre@example.org")
+    contacts.put(OTHER, "webhook", "https://hooks.example.org/night", "a shared secret")
+    contacts.put("*", "mail", "bench@example.org")
+    notice = nights.until_told(USUAL, 97.0, changed={"framework.torch": "2.6.0", "system.nvidia_driver": "570.00"})
+    assert "2 layers changed together and cannot be separated" in notice.sentence
+    assert notice.layer is None
+    assert notice.owner == f"{OTHER}, {OWNER}"
+    told = nights.watch.told([notice.notice])[notice.notice]
+    assert sorted(delivery.channel for delivery in told) == ["mail", "webhook"]
+    assert contacts.secret(notice.owner, "https://hooks.example.org/night") == "a shared secret"
+    letter = Courier(nights.store, contacts, "https://bench.example").letter(notice, "")
+    assert f"No one layer is suspected. Owner: {OTHER}, {OWNER}." in letter
+
+
+def test_state_that_moves_by_itself_blames_nobody(nights: Nights, tmp_path: Path) -> None:
+    """Found: nothing that counts had changed, and the owner of the layer with the load average was told."""
+    Contacts(nights.store, SecretSealer(tmp_path)).put(OTHER, "mail", "night@example.org")
+    notice = nights.until_told(USUAL, 97.0, changed={"system.load_1min": 0.7})
+    assert "nothing that is recorded changed" in notice.sentence
+    assert (notice.layer, notice.owner) == (None, "nobody is named: nothing changed in the record")
+    assert nights.watch.told([notice.notice])[notice.notice] == []
 
 
 def test_where_nobody_can_be_asked_the_next_session_confirms(nights: Nights) -> None:

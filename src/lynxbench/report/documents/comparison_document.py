@@ -69,7 +69,7 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
         ("A/A noise", comparison.noise.said) if comparison.noise is not None else None,
     ]
     if (cause := comparison.cause) is not None and not comparison.refused:
-        moved = comparison.verdict in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)
+        moved = comparison.verdict is not None and comparison.verdict.moved
         facts.append(("Cause" if moved else "Record", said(cause.sentence if moved else cause.record)))
         if cause.layer is not None or (moved and cause.owner):
             layer: Inline = (chip(cause.layer), " → ") if cause.layer is not None else ""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from lynxbench.errors import BadInput
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.precision import Precision
+from lynxbench.record.comparing_results import refuse_one
 from lynxbench.report import doc
 from lynxbench.report.doc import code, link, refer
 from lynxbench.report.documents.comparison_document import compose_comparison
@@ -78,6 +79,7 @@ def matrix_of(server: Server, names: tuple[str, ...], precision: Precision | Non
 
 def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -> Comparison:
     """As `lynxbench compare` has it, with samples where they are at hand."""
+    refuse_one(a, b)
 
     def ask() -> Comparison:
         return server.watch.compare(a, b, server.trust, precision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compared import make_executor, make_result, make_standing
+from compared import make_contract, make_executor, make_result, make_standing
 from lynxbench.compare.change_outcomes import keep_book
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.levels import point_of, read_history
@@ -94,3 +94,20 @@ def test_without_an_effect_nothing_is_its_cause() -> None:
         text = " ".join(render_terminal(compose_comparison(comparison), width=100).split())
         assert "only layer framework changed" in text
         assert ("the likely cause" in text) == likely
+        assert comparison.cause is not None
+        assert ("the likely cause" in comparison.model_dump_json()) == likely, "JSON says what the words say"
+        assert comparison.cause.likely.endswith("the likely cause"), "for who has the effect from elsewhere"
+
+
+def test_of_layers_that_cannot_be_separated_all_owners_are_asked() -> None:
+    """Found: several cannot be separated, and *Ask* named the first of them."""
+    both = {"framework.torch": "2.6.0", "system.nvidia_driver": "570.00"}
+    contract = make_contract(owners={"framework": "those of torch", "system": "those of drivers"})
+    a = make_result(contract=contract)
+    b = make_result(contract=contract, executor=make_executor(both), run_means=(50.0, 50.5, 49.5, 50.2, 49.8))
+    comparison = compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b)))
+    text = " ".join(render_terminal(compose_comparison(comparison), width=200).split())
+    assert "2 layers changed together and cannot be separated" in text
+    assert "Ask those of drivers, those of torch" in text
+    assert comparison.cause is not None
+    assert comparison.cause.layer is None
