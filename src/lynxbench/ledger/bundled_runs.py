@@ -98,10 +98,16 @@ def refuse_incomplete(brought: Brought, results: Iterable[str], left_out: Iterab
     if stray:
         raise EvidenceInvalid(f"{where}: document {short(stray.pop())} belongs to no entry")
     recorded: set[str] = set()
+    announced: dict[str, list[Entry]] = {}
     for entry in entries:
-        if isinstance(entry.body, ResultRecorded):
+        if isinstance(entry.body, RunRegistered):
+            announced.setdefault(entry.body.run_id, []).append(entry)
+        elif isinstance(entry.body, ResultRecorded):
             recorded.add(entry.body.result_id)
             _check_recorded(brought, entry, entry.body)
+            otherwise = (announced_otherwise(earlier, entry) for earlier in announced.get(entry.body.run_id, ()))
+            if why := next(filter(None, otherwise), ""):
+                raise EvidenceInvalid(f"{where}: run {entry.body.run_id} {why}")
     absent = set(results) - recorded
     if absent:
         raise EvidenceInvalid(f"{where}: result {short(absent.pop())} is listed and not there")
@@ -142,10 +148,6 @@ def _check_run(brought: Brought, entry: Entry, body: ResultRecorded, result: Res
     if any(files[path] != carried.get(path) for path in named) or files[samples] != result.samples.sha256:
         raise EvidenceInvalid(f"{where}: the manifest of result {name} is that of other files")
     _check_registration(brought.document(files[REGISTRATION_FILE]), body, where)
-    for earlier in brought.entries[: brought.entries.index(entry)]:
-        registers = isinstance(earlier.body, RunRegistered) and earlier.body.run_id == body.run_id
-        if registers and (why := announced_otherwise(earlier, entry)):
-            raise EvidenceInvalid(f"{where}: run {body.run_id} {why}")
     gone = {path: sha256 for path, sha256 in files.items() if sha256 not in brought.blobs}
     traces = traces_of(files, brought.document) if gone else {}
     needed = next((path for path in gone if path not in traces), None)

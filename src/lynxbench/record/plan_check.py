@@ -18,6 +18,9 @@ from lynxbench.run.fresh_job import JOB_FILE
 TOLD_A_CLIENT = ("workload", "protocol", "objective")
 """What a client is told as its contract has it; where its server really listens, the run alone knew."""
 
+BY_CHANCE = 0.001
+"""Share of the samples of two processes that may agree to the nanosecond without anybody's doing."""
+
 
 def process_problems(run: RunFolder, samples: Sequence[CountedProcess] | None) -> Iterator[str]:
     """What in a run's processes is not as its contract plans it, a line each."""
@@ -66,7 +69,15 @@ def _told_otherwise(contract: Contract, slot: Slot, folder: Path) -> str:
 
 
 def _in_common(one: CountedProcess, other: CountedProcess) -> int:
-    """Samples of two processes with one start and one end: of one host, each process has its time to itself."""
+    """Samples of two processes with one start and one end: of one host, each process has its time to itself.
+
+    On two nodes, or after a reboot, clocks may show the same again, and of millions of samples a pair may agree.
+    """
     first, second = one.samples.iterations, other.samples.iterations
+    if first.start_ns.size == 0 or second.start_ns.size == 0:
+        return 0
+    if first.start_ns.max() < second.start_ns.min() or second.start_ns.max() < first.start_ns.min():
+        return 0
     _, mine, theirs = np.intersect1d(first.start_ns, second.start_ns, return_indices=True)
-    return int(np.count_nonzero(first.end_ns[mine] == second.end_ns[theirs]))
+    shared = int(np.count_nonzero(first.end_ns[mine] == second.end_ns[theirs]))
+    return shared if shared > BY_CHANCE * min(first.start_ns.size, second.start_ns.size) else 0
