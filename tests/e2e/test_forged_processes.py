@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from forged_runs import change_document, conclude_again, seal_again
 from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.manifest import write_manifest
 from lynxbench.model.result import RULES
 from lynxbench.model.verification import EvidenceVerdict
 from lynxbench.record.verifying import verify_folder
@@ -97,3 +99,19 @@ def test_an_edition_that_is_still_to_come_does_not_hold(run_copy: Path) -> None:
     told = {check.name: check for check in verify_folder(run_copy).checks if check.name == "rules"}
     assert told["rules"].outcome.value == "does not hold"
     assert "is not known" in told["rules"].why
+
+
+@pytest.mark.parametrize("where", ["../../../beside/{}", "../001-01/{}", "{base}/beside/{}", "."])
+def test_a_trace_is_the_process_s_own_and_within_the_record(run_copy: Path, where: str) -> None:
+    """What lies outside is in no manifest: it may be another file tomorrow, and another one for every reader."""
+    first = run_copy / "attempts" / "000-01"
+    name = json.loads((first / "report.json").read_text())["trace"]
+    (run_copy.parent / "beside").mkdir()
+    shutil.copy(first / name, run_copy.parent / "beside" / name)
+    shutil.copy(first / name, run_copy / "attempts" / "001-01" / name)
+    named = where.format(name, base=run_copy.parent)
+    change_document(first / "report.json", lambda report: report.update(trace=named))
+    write_manifest(run_copy)
+    report = verify_folder(run_copy)
+    assert report.verdict is EvidenceVerdict.DOES_NOT_HOLD
+    assert any("names a trace outside its folder" in check.line for check in report.checks)

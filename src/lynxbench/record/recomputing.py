@@ -66,8 +66,7 @@ def recompute_run(result: Result, run: RunFolder, left_out: Mapping[str, str]) -
     traceless = {
         attempt.slot.precision: f"its trace was {left_out[path]}"
         for attempt in conclusion.attempts
-        if attempt.report.trace is not None
-        and (path := (attempt.folder / attempt.report.trace).relative_to(run.path).as_posix()) in left_out
+        if (trace := attempt.trace) is not None and (path := trace.relative_to(run.path).as_posix()) in left_out
     }
     if conclusion.telemetry is not None:
         return Recomputed(parts, conclusion.processes, conclusion, traceless=traceless)
