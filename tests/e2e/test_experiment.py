@@ -156,6 +156,7 @@ def test_a_cell_whose_run_is_void_is_not_called_infeasible(
         ("analysis.json", ("estimate", 1.07), "recomputed"),
         ("analysis.json", ("word", '"decomposable"'), "analysis"),
         ("state.json", ("runs", None), "is of another contract"),
+        ("state.json", ("twice", None), "stands in two places"),
         ("experiment.json", ("order", None), "order of visits"),
     ],
 )
@@ -173,6 +174,9 @@ def test_verifying_says_what_differs(
     elif name == "runs":  # two cells exchange their runs: the better one's name on the other's evidence
         cells = document["cells"]
         cells["0"]["runs"], cells["2"]["runs"] = cells["2"]["runs"], cells["0"]["runs"]
+    elif name == "twice":  # one good run is counted in two lanes
+        (run,) = document["cells"]["2"]["runs"].values()
+        document["cells"]["2"]["runs"] |= {"1": run}
     else:
         document["order"] = [sorted(block) for block in document["order"]]
     (folder / file).write_text(json.dumps(document))

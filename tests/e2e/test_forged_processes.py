@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from forged_runs import change_document, conclude_again
+from forged_runs import change_document, conclude_again, seal_again
+from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.manifest import write_manifest
+from lynxbench.model.result import RULES
 from lynxbench.model.verification import EvidenceVerdict
 from lynxbench.record.verifying import verify_folder
 from teams import copied_run
@@ -73,3 +77,41 @@ def test_a_process_that_measured_something_else_is_none_of_this_run(
 
     change_document(run_copy / "attempts" / "001-01" / "job.json", tell)
     assert f"was told another {what} than the plan" in refused(run_copy)
+
+
+def test_an_older_edition_hides_no_doubt_from_whoever_verifies(run_copy: Path) -> None:
+    """Under the first editions a clock that was set was no doubt: whoever claims one is held against today's."""
+    head, *rows = (run_copy / "telemetry.csv").read_text().splitlines()
+    values = rows[-1].split(",")
+    values[head.split(",").index("wall_clock_step_s")] = "-3600"
+    (run_copy / "telemetry.csv").write_text("\n".join([head, *rows[:-1], ",".join(values)]) + "\n")
+    claimed = conclude_again(run_copy, rules=2)
+    assert not any("the time of day moved" in reason for reason in claimed.validity.reasons)
+    report = verify_folder(run_copy)
+    (told,) = [check for check in report.checks if check.name == "rules"]
+    assert told.outcome.value == "cannot be recomputed"
+    assert "verdicts by edition 2, which knew fewer doubts; by edition" in told.why
+    assert "fp32: the time of day moved by -3600 s" in told.why
+
+
+def test_an_edition_that_is_still_to_come_does_not_hold(run_copy: Path) -> None:
+    seal_again(run_copy, read_result(run_copy).model_copy(update={"rules": RULES + 1}))
+    told = {check.name: check for check in verify_folder(run_copy).checks if check.name == "rules"}
+    assert told["rules"].outcome.value == "does not hold"
+    assert "is not known" in told["rules"].why
+
+
+@pytest.mark.parametrize("where", ["../../../beside/{}", "../001-01/{}", "{base}/beside/{}", "."])
+def test_a_trace_is_the_process_s_own_and_within_the_record(run_copy: Path, where: str) -> None:
+    """What lies outside is in no manifest: it may be another file tomorrow, and another one for every reader."""
+    first = run_copy / "attempts" / "000-01"
+    name = json.loads((first / "report.json").read_text())["trace"]
+    (run_copy.parent / "beside").mkdir()
+    shutil.copy(first / name, run_copy.parent / "beside" / name)
+    shutil.copy(first / name, run_copy / "attempts" / "001-01" / name)
+    named = where.format(name, base=run_copy.parent)
+    change_document(first / "report.json", lambda report: report.update(trace=named))
+    write_manifest(run_copy)
+    report = verify_folder(run_copy)
+    assert report.verdict is EvidenceVerdict.DOES_NOT_HOLD
+    assert any("names a trace outside its folder" in check.line for check in report.checks)

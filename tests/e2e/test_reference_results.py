@@ -236,10 +236,12 @@ def test_what_is_doubtful_is_told_as_doubtful(home: Path) -> None:
     assert "Each of the four confirming processes of the prompt is `doubtful`" in page
 
 
-def test_the_rerun_was_a_reproduction(home: Path) -> None:
+def test_the_rerun_was_a_reproduction_by_its_own_team(home: Path) -> None:
+    done = lynxbench_here("results", "show", "d1a0ee75", cwd=home, LYNXBENCH_HOME=str(home / "home"))
+    assert "reproduced by local" in " ".join(done.out.split())
     done = lynxbench_here("results", "list", "--limit", "100", cwd=home, LYNXBENCH_HOME=str(home / "home"))
     line = next(line for line in done.out.splitlines() if line.startswith("d1a0ee75"))
-    assert line.rstrip().endswith("reproduced")
+    assert line.rstrip().endswith("recorded"), "a list says `reproduced` of another team's rerun alone"
 
 
 def test_a_bundle_is_refused_without_its_key(tmp_path: Path) -> None:

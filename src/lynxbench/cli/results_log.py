@@ -15,7 +15,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger import checkpoints
 from lynxbench.ledger.location import OpenLedger, opened
-from lynxbench.ledger.log_audit import recompute
+from lynxbench.ledger.log_audit import logged_backwards, recompute
 from lynxbench.ledger.log_witnesses import (
     cosign_from,
     current_note,
@@ -89,7 +89,8 @@ def log(
 def _recompute(ledger: OpenLedger, keyring: Keyring) -> str:
     head = recompute(ledger.log)
     checked = checkpoints.prove_stored(ledger.log, keyring.trust)
-    return f"{head.size} entries and {checked} checkpoints recomputed: all as recorded, every row of the index too"
+    done = f"{head.size} entries and {checked} checkpoints recomputed: all as recorded, every row of the index too"
+    return "; ".join((done, *logged_backwards(ledger.log)))
 
 
 def _prove(ledger: OpenLedger, file: Path, keyring: Keyring) -> int:

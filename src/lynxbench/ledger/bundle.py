@@ -142,10 +142,10 @@ def export_bundle(
 
     Traces are left out where that is asked for, or where the ledger got the result without them; entries say so.
     """
-    about = _that_count(_everything_about(ledger.log, results), trust)
+    about = _that_count(_everything_about(ledger.log, results, trust), trust)
     if without_traces:
         ledger.log.append_all(tell_of_traces(about, ledger.blobs, key, now))
-        about = _that_count(_everything_about(ledger.log, results), trust)
+        about = _that_count(_everything_about(ledger.log, results, trust), trust)
     contents = hash_contents(results, (logged.seq for logged in about))
     checkpoint = sign_checkpoint(ledger.log, key, now, contents, keep=keep)
     size = checkpoint.checkpoint.tree_size
@@ -255,7 +255,7 @@ def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
     store.put_named(blobs)
 
 
-def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
+def _everything_about(ledger: Ledger, results: Sequence[str], trust: TrustList) -> list[Logged]:
     """Entries about results, about their runs, and about the results those entries cite in turn."""
     known: dict[int, Logged] = {}
     names, read = set(results), set[str]()
@@ -279,7 +279,7 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     for contract_id in {body.contract_id for body in results_there}:
         kinds = [EntryKind.CONTRACT, EntryKind.AGREEMENT]
         known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, kinds)}
-    known |= {logged.seq: logged for logged in other_runs(ledger, list(known.values()))}
+    known |= {logged.seq: logged for logged in other_runs(ledger, list(known.values()), trust)}
     known |= {logged.seq: logged for logged in tokens_beside(ledger, list(known.values()))}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:

@@ -3,30 +3,41 @@
 import hashlib
 from collections.abc import Iterable
 
+from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.checkpoints import Checkpoint, prove_against
+from lynxbench.ledger.key_log import logged_trust
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.queries import entries_of_contract
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, RunAbandoned, RunRegistered
+from lynxbench.model.team_names import LOCAL_TEAM
 
 MOST_OTHER_RUNS = 1000
 """Other runs of the same contract and keys that travel with a result, the newest of them."""
 _OF_RUNS = (EntryKind.REGISTRATION, EntryKind.RESULT)
 
 
-def other_runs(ledger: Ledger, known: Iterable[Logged]) -> list[Logged]:
+def other_runs(ledger: Ledger, known: Iterable[Logged], trust: TrustList) -> list[Logged]:
     """What else whoever measured these results registered for their contracts, and gave up.
 
-    One result out of ten is to be seen as such.
+    One result out of ten is to be seen as such, also where the team took another key for each of them.
     """
     of_runs = [logged for logged in known if logged.entry.body.kind in _OF_RUNS]
     keys = {signature.keyid for logged in of_runs for signature in logged.envelope.signatures}
+    trusted = logged_trust(ledger, trust)
+    teams = {key.team for key in trusted.trust.keys if key.keyid in keys} - {LOCAL_TEAM}
     bodies = [logged.entry.body for logged in of_runs]
     kinds = [EntryKind.REGISTRATION, EntryKind.ABANDONED]
     others: list[Logged] = []
     for contract_id in sorted({body.contract_id for body in bodies if isinstance(body, ResultRecorded)}):
         told = entries_of_contract(ledger, contract_id, kinds)
-        signed = [logged for logged in told if keys & {signature.keyid for signature in logged.envelope.signatures}]
+        signed = [
+            logged
+            for logged in told
+            if keys & {signature.keyid for signature in logged.envelope.signatures}
+            # a key that was revoked before would keep the bundle out of every ledger, and speaks for nobody
+            or teams & {signer.team for signer in trusted.check(logged).signers}
+        ]
         others += signed[-MOST_OTHER_RUNS:]
     return others
 

@@ -139,8 +139,12 @@ def _check_run(brought: Brought, entry: Entry, body: ResultRecorded, result: Res
     for path in (RESULT_FILE, REGISTRATION_FILE, samples):
         if path not in files:
             raise EvidenceInvalid(f"{where}: result {name} comes without {path}; export it again from its run")
-    if not any(path.startswith(f"{ATTEMPTS}/") for path in files):
+    attempts = {path.split("/")[1] for path in files if path.startswith(f"{ATTEMPTS}/")}
+    if not attempts:
         raise EvidenceInvalid(f"{where}: result {name} comes without its attempts; export it again from its run")
+    if body.attempts < len(attempts):
+        line = f"the entry of result {name} says {body.attempts} attempts, and its files are of {len(attempts)}"
+        raise EvidenceInvalid(f"{where}: {line}")
     unsigned = next((path for path, sha256 in files.items() if sha256 not in carried.values()), None)
     if unsigned is not None:
         raise EvidenceInvalid(f"{where}: {unsigned} of result {name} is in its manifest and not in the bundle")

@@ -5,6 +5,7 @@ One pass in the log's order, with each table read beside it, so that a long log 
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from datetime import timedelta
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -20,6 +21,8 @@ from lynxbench.ledger.ledger_tables import entries, figures, nodes, open_runs, r
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.schema_text import refuse_changed_schema
 
+STEP = timedelta(seconds=1)
+"""Clocks are kept by changing their speed; more than this is somebody's doing, or a correction."""
 MAX_ENTRIES_READ = 5000
 """Rows fetched at once."""
 _REPAIR = "the entries themselves hold: restore the file from a copy, or take its bundles into a new ledger"
@@ -33,6 +36,26 @@ def recompute(ledger: Ledger) -> TreeHead:
         raise
     except Exception as error:  # a file that somebody edited can be wrong in any way
         raise EvidenceInvalid(f"{ledger.database.name}: damaged ({type(error).__name__}: {error})") from error
+
+
+def logged_backwards(ledger: Ledger) -> tuple[str, ...]:
+    """Entries that were logged before the one before them: the clock was set back, and what it says is a doubt.
+
+    The order is in the tree; a registration after a run looks like one before it only by such a clock.
+    """
+    later = entries.alias()
+    chosen = (
+        sa.select(later.c.seq, entries.c.logged_at.label("before"), later.c.logged_at)
+        .join(later, later.c.seq == entries.c.seq + 1)
+        .where(later.c.logged_at < entries.c.logged_at)
+        .order_by(later.c.seq)
+    )
+    steps = [(row.seq, parse_time(row.before) - parse_time(row.logged_at)) for row in ledger.database.rows(chosen)]
+    return tuple(
+        f"entry {seq} was logged {step.total_seconds():.0f} s before entry {seq - 1}: the clock was set back"
+        for seq, step in steps
+        if step > STEP
+    )
 
 
 def _audit(ledger: Ledger) -> TreeHead:

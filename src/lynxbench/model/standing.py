@@ -33,6 +33,8 @@ from lynxbench.model.team_names import LOCAL_TEAM
 
 ANNOUNCED_WITHIN = timedelta(seconds=60)
 """A run is registered when it starts; a ledger that others write to may let it wait for so long, and for no longer."""
+_AND = ", "
+"""Between the teams of one signature; no team's name holds it."""
 WRITTEN_TO = timedelta(seconds=1)
 """Results write their times to the second, cut off."""
 
@@ -62,7 +64,7 @@ class Voice:
     @property
     def name(self) -> str:
         """For people."""
-        return ", ".join(self.teams) or f"unknown key {short(self.keys[0])}" if self.keys else "nobody"
+        return _AND.join(self.teams) or f"unknown key {short(self.keys[0])}" if self.keys else "nobody"
 
     def shares_a_signer(self, other: "Voice") -> bool:
         """Whether one team signed both; of those whom nobody knows, one key, whose signature nobody can check."""
@@ -193,7 +195,8 @@ class Standing(Document):
             return "untrusted"
         if self.revoked_signers:
             return "key revoked"
-        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in self.reruns):
+        reproduced = [rerun for rerun in self.reruns if rerun.text == RerunVerdict.REPRODUCED]
+        if any(not set(rerun.by.split(_AND)) <= set(self.signed_by) for rerun in reproduced):  # by another team
             return "reproduced"
         return "verified" if self.verified else "recorded"
 
@@ -241,7 +244,7 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount =
             kind, text = "contested", body.reason
         elif isinstance(body, ResultRetracted):
             kind, text = taken_back(voice, owner), body.reason
-        elif isinstance(body, ResultRerun) and voice.teams:
+        elif isinstance(body, ResultRerun) and voice.teams and body.rerun_id != result_id:  # itself is no second run
             kind, text = "reruns", body.verdict.value
         if kind:
             remark = Remark(by=voice.name, trusted=bool(voice.teams), at=entry.entry.made_at, text=text)

@@ -12,7 +12,7 @@ from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.validity import without_figures
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import PrecisionResult, Result, Validity, ValidityVerdict
+from lynxbench.model.result import RULES, PrecisionResult, Result, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import Check, cannot, fails, holds
@@ -66,8 +66,7 @@ def recompute_run(result: Result, run: RunFolder, left_out: Mapping[str, str]) -
     traceless = {
         attempt.slot.precision: f"its trace was {left_out[path]}"
         for attempt in conclusion.attempts
-        if attempt.report.trace is not None
-        and (path := (attempt.folder / attempt.report.trace).relative_to(run.path).as_posix()) in left_out
+        if (trace := attempt.trace) is not None and (path := trace.relative_to(run.path).as_posix()) in left_out
     }
     if conclusion.telemetry is not None:
         return Recomputed(parts, conclusion.processes, conclusion, traceless=traceless)
@@ -111,6 +110,20 @@ def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Re
         parts[stated.precision] = without_figures(part) if result.validity.verdict is ValidityVerdict.VOID else part
     counted.sort(key=lambda process: process.samples.process)
     return Recomputed(parts, tuple(counted))
+
+
+def check_edition(result: Result, run: RunFolder) -> Check:
+    """What today's rules make of the evidence of a result that states an earlier edition, which knew fewer doubts."""
+    name = "rules"
+    try:
+        today = conclude(run, _stated_live(result, run)).validity
+    except Exception as error:  # rules that came later may ask for what an older run did not leave
+        return cannot(name, f"by edition {result.rules}; edition {RULES} cannot be held against it ({error})")
+    more = [reason for reason in today.reasons if reason not in result.validity.reasons]
+    if not more:
+        return holds(name, f"by edition {result.rules}; edition {RULES} finds no doubt that is not stated")
+    words = f"{today.verdict.value} ({'; '.join(more)})"
+    return cannot(name, f"verdicts by edition {result.rules}, which knew fewer doubts; by edition {RULES}: {words}")
 
 
 def _stated_live(result: Result, run: RunFolder) -> LiveEvidence:

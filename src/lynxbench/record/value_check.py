@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from lynxbench.load.saturation_curve import find_knee
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.canonical import JsonValue
+from lynxbench.model.interval import Interval
 from lynxbench.model.load_figures import SaturationRecord
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result, Validity
@@ -23,6 +24,8 @@ _SHOWN = 60
 _spell = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _UNTOUCHED: Final = ("shares", "wall_ms_per_step", "unprofiled_ms_per_step", "steps", "operators", "ceilings")
 """What interventions leave as the trace gave it."""
+_BLAME: Final = ("bound", "layer", "owner", "symptom_layer")
+"""Interventions take blame back; they lay it on nobody whom the trace does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,23 @@ def check_attribution(name: str, stated: Attribution | None, recomputed: Attribu
     same_trace = _compare_traces(name, stated, recomputed)
     if same_trace.outcome is not CheckOutcome.HOLDS:
         return same_trace
+    if not _follows(stated, recomputed):
+        return exact
     return holds(name, "the trace's part; what interventions added rests on their own processes")
+
+
+def _follows(stated: Attribution, trace: Attribution) -> bool:
+    """Whether interventions can have made one attribution of the other: its cause, with blame and gain or without."""
+    named = [getattr(stated, part) for part in _BLAME]
+    if named not in ([getattr(trace, part) for part in _BLAME], [Bound.UNDETERMINED, None, None, None]):
+        return False
+    said = trace.sentence.removeprefix(f"{trace.bound}-bound: ")
+    if (stated.bottleneck, stated.candidates) != (trace.bottleneck, trace.candidates) or said not in stated.sentence:
+        return False
+    gained = [tried.measured for tried in stated.interventions if tried.measured.known]
+    none = [Interval(1.0, 1.0, max(1.0, gain.high)) for gain in gained]
+    possible = (trace.gain_if_removed, *gained, *none, *([Interval(1.0, 1.0, 1.0)] if gained else []))
+    return any(compare("", stated.gain_if_removed, gain).outcome is CheckOutcome.HOLDS for gain in possible)
 
 
 def _is_by_intervention_alone(stated: Attribution) -> bool:

@@ -27,7 +27,14 @@ from lynxbench.model.verification import (
     fails,
     holds,
 )
-from lynxbench.record.recomputing import Recomputed, check_attempts, check_rollups, recompute_run, recompute_samples
+from lynxbench.record.recomputing import (
+    Recomputed,
+    check_attempts,
+    check_edition,
+    check_rollups,
+    recompute_run,
+    recompute_samples,
+)
 from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
@@ -189,6 +196,7 @@ def _recomputed_checks(result: Result, folder: Path, absent: Mapping[str, str]) 
     checks += _check_whole(result, again, run)
     if result.rules != RULES:
         checks = under_older_rules(result, again.per_precision, again.validity, checks)
+        checks += [check_edition(result, run)] if run and again.validity and result.rules < RULES else []
     return [*checks, _check_recomputed(result, samples, again)]
 
 

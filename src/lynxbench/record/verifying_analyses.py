@@ -179,8 +179,9 @@ def check_experiment(folder: ExperimentFolder, stated: ExperimentDocument) -> li
         compare("order of visits", plan.order, blocked_order(len(cells), definition.restarts, definition.seed)),
     ]
     served = isinstance(definition.contract.engine, ServedEngine)
-    wrong: list[str] = []
+    wrong = _twice((name, name) for cell in cells for name in folder.cell(cell.number).runs.values())
     early: list[str] = []
+    taken: list[tuple[str, str]] = []
     for cell in cells:
         for key, name in folder.cell(cell.number).runs.items():
             if not (folder.runs / name / RESULT_FILE).is_file():
@@ -188,6 +189,7 @@ def check_experiment(folder: ExperimentFolder, stated: ExperimentDocument) -> li
                     wrong.append(f"{cell.words}: its run {name} has no result here")
                 continue
             result = read_result(folder.runs / name)
+            taken.append((result.result_id, f"{cell.words}: result {short(result.result_id)}"))
             alone = served or folder.state.dispatched  # a run of its own for every visit
             mine = 1 if alone else max(len(blocks_of_lane(folder, int(key))), 1)
             expected = None if cell.contract is None else changed(cell.contract, {}, restarts=mine)
@@ -197,7 +199,7 @@ def check_experiment(folder: ExperimentFolder, stated: ExperimentDocument) -> li
                 wrong.append(f"{cell.words}: {problem}")
             if parse_time(result.started_at) < parse_time(plan.registered_at):
                 early.append(f"result {short(result.result_id)} is older than the plan")
-    checks.append(_first(wrong, "cells", "each result is of its own cell"))
+    checks.append(_first([*wrong, *_twice(taken)], "cells", "each result is of its own cell"))
     checks.append(_first(early, "registration", "the plan is older than every result"))
     named = _with_void_named(stated)
     if named != stated:
@@ -318,11 +320,31 @@ def check_fleet(state: FleetState, results: dict[str, Result], stated: FleetRepo
     ]
     units = {unit.name: unit for unit in state.units}
     wrong += [name for name, result in results.items() if units[name].result_id != result.result_id]
+    wrong += _twice((unit.name, unit.name) for unit in state.units)
+    wrong += _twice((result.result_id, f"{name}: {short(result.result_id)}") for name, result in results.items())
+    wrong += [
+        f"{unit.name}: {unit.state.value}, and {'a' if unit.name in results else 'no'} result of it is here"
+        for unit in state.units
+        if (unit.state is UnitState.DONE) != (unit.name in results)
+    ]
     checks = [_first(wrong, "units", f"{len(results)} results, each of this contract")]
+    begun = parse_time(state.started_at)
+    older = [name for name, result in results.items() if parse_time(result.started_at) < begun]
+    if older:  # by two clocks: the node's, and that of whoever asked it
+        checks.append(cannot("times of units", f"{older[0]}: by its node's clock it began before the fleet run"))
     return checks + compare_documents(stated, report_units(state, results))
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
+
+
+def _twice(places: Iterable[tuple[str, str]]) -> list[str]:
+    """Of what is taken by its id, the words of each place that takes one again: one measurement is not two."""
+    seen, again = set[str](), list[str]()
+    for identifier, words in places:
+        again += [f"{words} stands in two places"] if identifier in seen else []
+        seen.add(identifier)
+    return again
 
 
 def _first(problems: Sequence[str], name: str, otherwise: str) -> Check:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from lynxbench.errors import BadInput
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
@@ -40,6 +41,16 @@ class Attempt:
     def why(self) -> str:
         """Why it has none."""
         return self.report.error or (self.report.skip.reason if self.report.skip else "")
+
+    @property
+    def trace(self) -> Path | None:
+        """The profiler's trace, which lies in its own folder: another process's, or one outside the record, is none."""
+        name = self.report.trace
+        if name is None:
+            return None
+        if Path(name).name != name or name.startswith("."):
+            raise BadInput(f"attempts/{self.folder.name}: its report names a trace outside its folder ({name[:80]!r})")
+        return self.folder / name
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,12 +151,12 @@ def _attribution(
     contract: Contract, precision: Precision, attempt: Attempt, measured: MeasuredPrecision, rules: int
 ) -> tuple[Attribution | None, str | None]:
     """Where the time went, or why that is not known: a trace that cannot be read costs the attribution, not the run."""
-    if attempt.report.trace is None:
-        return None, f"engine {contract.engine.name} has no profiler"
-    unprofiled_ms = next((p.estimate for p in measured.latency_ms["latency"] if p.percentile == 50.0), None)
     try:
+        if (trace := attempt.trace) is None:
+            return None, f"engine {contract.engine.name} has no profiler"
+        unprofiled_ms = next((p.estimate for p in measured.latency_ms["latency"] if p.percentile == 50.0), None)
         attribution = attribute_trace(
-            attempt.folder / attempt.report.trace,
+            trace,
             ceilings=attempt.report.ceilings,
             precision=precision,
             unprofiled_step_ms=unprofiled_ms,

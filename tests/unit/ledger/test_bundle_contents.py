@@ -15,6 +15,7 @@ from command_line import lynxbench_here
 from hosted import Team, made_result, make_team, record
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import parse_envelope
+from lynxbench.evidence.keys import new_signing_key
 from lynxbench.evidence.statement import open_entry
 from lynxbench.ledger import bundle_contents
 from lynxbench.ledger.archive import read_archive, write_archive
@@ -23,7 +24,7 @@ from lynxbench.ledger.checkpoints import sign_checkpoint
 from lynxbench.ledger.queries import open_runs
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.entries import Blob, ResultContested, RunAbandoned, RunRegistered
+from lynxbench.model.entries import Blob, ResultContested, Role, RunAbandoned, RunRegistered
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Announcement, Standing
 from lynxbench.record.recording import seal
@@ -99,6 +100,42 @@ def test_best_of_ten_is_seen_as_that_by_the_importer(alpha: Team, bravo: Team, t
     with third.open() as ledger:
         import_bundle(ledger, again, third.keyring.trust)
     assert _standing(third, best).chosen_from == "1 of 10 registered", "and from hand to hand"
+
+
+def test_another_key_for_each_run_hides_none_of_them(alpha: Team, bravo: Team, tmp_path: Path) -> None:
+    """Nine runs under the team's second key, the best under its first: ten of one team."""
+    second = new_signing_key("alpha", (Role.RUNNER,), datetime.now(UTC))
+    alpha.keyring.change_trust(lambda trust: trust.adding(second.card, datetime.now(UTC)))
+    best = made_result(0)
+    with alpha.open() as ledger:
+        for number in range(1, RUNS):
+            run = {"run_id": f"run-{number}", "nonce": str(number), "contract_id": best.contract_id}
+            ledger.log.append(seal(RunRegistered(**run, executor_id=best.executor_id, processes_planned=5), second))
+        best = record(ledger, best, alpha.key)
+    assert _standing(alpha, best).chosen_from == "1 of 10 registered"
+    path = _export(alpha, best, tmp_path / "best.lynx")
+    with bravo.open() as ledger:
+        with pytest.raises(EvidenceInvalid, match="the bundle says it is alpha's key"):
+            import_bundle(ledger, path, bravo.keyring.trust)
+        bravo.keyring.change_trust(lambda trust: trust.adding(second.card, datetime.fromisoformat(second.card.made_at)))
+        import_bundle(ledger, path, bravo.keyring.trust)
+    assert _standing(bravo, best).chosen_from == "1 of 10 registered"
+
+
+def test_runs_that_a_thief_registered_do_not_keep_a_bundle_out(alpha: Team, bravo: Team, tmp_path: Path) -> None:
+    stolen = new_signing_key("alpha", (Role.RUNNER,), datetime.now(UTC) - timedelta(days=2))
+    since = datetime.now(UTC) - timedelta(days=1)
+    alpha.keyring.change_trust(
+        lambda trust: trust.adding(stolen.card, since).revoking(stolen.keyid, "it was stolen", since)
+    )
+    best = made_result(0)
+    with alpha.open() as ledger:
+        run = {"run_id": "run-thief", "nonce": "thief", "contract_id": best.contract_id}
+        ledger.log.append(seal(RunRegistered(**run, executor_id=best.executor_id, processes_planned=5), stolen))
+        best = record(ledger, best, alpha.key)
+    with bravo.open() as ledger:
+        import_bundle(ledger, _export(alpha, best, tmp_path / "best.lynx"), bravo.keyring.trust)
+    assert _standing(bravo, best).runs_registered == 1
 
 
 def test_other_runs_come_without_their_documents_and_only_the_newest(

@@ -146,3 +146,15 @@ def test_a_decoy_does_not_stand_for_the_registration(team: Team, tmp_path: Path)
     names = {"registration.json": "stated.json", "other.json": "registration.json"}
     path = bundle_of(team, tmp_path / "b.lynx", lambda folder: _write(folder / "other.json", b"{}"), names=names)
     assert "is that of other files" in refusal(team, path, tmp_path / "reader")
+
+
+def test_an_entry_speaks_of_no_fewer_attempts_than_it_brings(team: Team, tmp_path: Path) -> None:
+    """Seven attempts at one process, of which the entry tells one: killed until it was quick."""
+
+    def try_again(folder: Path) -> None:
+        for number in range(2, 8):
+            (folder / "attempts" / f"000-0{number}").mkdir()
+            _write(folder / "attempts" / f"000-0{number}" / "stage", b"measure")
+
+    told = refusal(team, bundle_of(team, tmp_path / "b.lynx", try_again), tmp_path / "reader")
+    assert "says 1 attempts, and its files are of 7" in told

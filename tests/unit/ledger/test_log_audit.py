@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from lynxbench.errors import BadLedger, EvidenceInvalid
 from lynxbench.ledger.checkpoints import prove_stored, sign_checkpoint
 from lynxbench.ledger.ledger_tables import LEDGER_SCHEMA, metadata
 from lynxbench.ledger.log import Ledger
-from lynxbench.ledger.log_audit import recompute
+from lynxbench.ledger.log_audit import logged_backwards, recompute
 from lynxbench.ledger.merkle import NO_TIME, chain_time
 from lynxbench.ledger.queries import Wanted, history, list_results, open_runs
 from lynxbench.ledger.result_standings import standings
@@ -55,6 +55,19 @@ def _without_guards(ledger: Ledger, *statements: str) -> None:
         else:
             for table in metadata.tables:
                 connection.execute(sa.text(f"ALTER TABLE {table} ENABLE TRIGGER USER"))
+
+
+def test_a_clock_that_was_set_back_between_entries_is_told(ledger: Ledger) -> None:
+    """The tree holds, and so do the times: they are what the clock said when it was wrong."""
+    assert logged_backwards(ledger) == ()
+    size, now = ledger.head().size, _now()
+    for minutes in (0, -60, -60, 0):
+        moment = (now + timedelta(minutes=minutes)).isoformat(timespec="milliseconds")
+        ledger._now = lambda _, moment=moment: moment  # type: ignore[method-assign]
+        ledger.append(sealed(decision(f"at {minutes} {ledger.head().size}"), ALPHA))
+    assert recompute(ledger).size == size + 4
+    (told,) = logged_backwards(ledger)
+    assert told == f"entry {size + 1} was logged 3600 s before entry {size}: the clock was set back"
 
 
 def test_a_ledger_in_order_holds(ledger: Ledger) -> None:

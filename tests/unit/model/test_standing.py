@@ -111,6 +111,18 @@ def test_a_verification_by_its_own_team_is_told_as_that() -> None:
     assert _standing(*theirs, (ResultContested(result_id=RESULT, reason="hot"), ALPHA)).short == "contested"
 
 
+def test_a_result_is_not_reproduced_by_its_own_team_nor_by_itself() -> None:
+    theirs = [(registered("one"), ALPHA), (recorded("one"), ALPHA)]
+    again = ResultRerun(result_id=RESULT, rerun_id=sha("two"), verdict=RerunVerdict.REPRODUCED, effects={})
+    assert _standing(*theirs, (again, ALPHA)).short == "recorded"
+    holds = ResultVerified(result_id=RESULT, holds=True, checks=("figures: holds",))
+    assert _standing(*theirs, (holds, BRAVO), (again, ALPHA)).short == "verified"
+    assert _standing(*theirs, (again, BOTH)).short == "reproduced", "another team stands behind it as well"
+    itself = again.model_copy(update={"rerun_id": RESULT})
+    standing = _standing(*theirs, (itself, BRAVO))
+    assert (standing.short, standing.reruns) == ("recorded", ())
+
+
 # --- registered in advance --------------------------------------------------------------------------------------------
 
 

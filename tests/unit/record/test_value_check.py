@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compared import make_attribution, make_precision, make_result
+from lynxbench.attribute.judge.intervention_tests import conclude_interventions
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
 from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
 from lynxbench.model.result import RULES, Result, Validity, ValidityVerdict
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
 from lynxbench.record.value_check import check_attribution, compare, first_difference, plain, under_older_rules
@@ -72,8 +74,9 @@ def test_an_unknown_bound_is_the_same_unknown_bound() -> None:
 
 
 def test_interventions_may_change_the_words_and_not_the_trace() -> None:
+    sentence = f"{ATTRIBUTION.sentence}; measured by intervention"
     after = ATTRIBUTION.model_copy(
-        update={"evidence": (*ATTRIBUTION.evidence, "intervention confirms the verdict"), "sentence": "confirmed"}
+        update={"evidence": (*ATTRIBUTION.evidence, "intervention confirms the verdict"), "sentence": sentence}
     )
     assert check_attribution("attribution", ATTRIBUTION, ATTRIBUTION).outcome is CheckOutcome.HOLDS
     assert check_attribution("attribution", after, ATTRIBUTION).outcome is CheckOutcome.HOLDS
@@ -82,6 +85,57 @@ def test_interventions_may_change_the_words_and_not_the_trace() -> None:
     reworded = ATTRIBUTION.model_copy(update={"sentence": "hardware-bound"})
     assert check_attribution("attribution", reworded, ATTRIBUTION).outcome is CheckOutcome.DOES_NOT_HOLD
     assert check_attribution("attribution", None, ATTRIBUTION).outcome is CheckOutcome.DOES_NOT_HOLD
+
+
+BLAMED = make_attribution(sentence="software-bound: launches take most of it", evidence=("launches take the time",))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"layer": Layer.SYSTEM},
+        {"owner": "a rival"},
+        {"bound": Bound.HARDWARE},
+        {"bottleneck": Category.COMPUTE},
+        {"sentence": "driver-bound: a rival's driver"},
+        {"gain_if_removed": Interval(8.0, 9.0, 10.0)},
+        {"bound": Bound.UNDETERMINED, "layer": None},
+    ],
+    ids=["layer", "owner", "bound", "cause", "sentence", "gain", "blame that is kept in part"],
+)
+def test_a_line_about_an_intervention_does_not_move_the_blame(lie: dict[str, object]) -> None:
+    """It is a word that anybody can write; what the trace says of the cause stays."""
+    tried = Intervention(name="double the batch", predicted=Interval(1, 1, 1), measured=Interval(1.1, 1.2, 1.3))
+    sentence = f"{BLAMED.sentence}; measured by intervention (double the batch)"
+    evidence = (*BLAMED.evidence, "intervention confirms the verdict: double the batch")
+    said = {"evidence": evidence, "sentence": sentence, "interventions": (tried,), "gain_if_removed": tried.measured}
+    after = BLAMED.model_copy(update=said)
+    assert check_attribution("attribution", after, BLAMED).outcome is CheckOutcome.HOLDS
+    lied = after.model_copy(update=lie)
+    assert check_attribution("attribution", lied, BLAMED).outcome is CheckOutcome.DOES_NOT_HOLD
+
+
+def test_an_intervention_may_take_all_of_the_blame_back() -> None:
+    said = BLAMED.sentence.removeprefix(f"{BLAMED.bound}-bound: ")
+    tried = Intervention(name="double the batch", predicted=Interval(1, 1, 1), measured=Interval(1.4, 1.5, 1.6))
+    nobody = {"bound": Bound.UNDETERMINED, "layer": None, "owner": None, "symptom_layer": None}
+    update = {
+        "evidence": (*BLAMED.evidence, "intervention contradicts the verdict"),
+        "sentence": f"undetermined: {said}; contradicted: to double the batch gained",
+        "gain_if_removed": Interval(1.0, 1.0, 1.0),
+        "interventions": (tried,),
+    }
+    after = BLAMED.model_copy(update=nobody | update)
+    assert check_attribution("attribution", after, BLAMED).outcome is CheckOutcome.HOLDS
+
+
+@pytest.mark.parametrize("gain", [0.8, 1.0, 1.04, 1.06, 1.3, 1.6, 3.0])
+@pytest.mark.parametrize("width", [1.001, 1.2, 2.5])
+def test_whatever_an_intervention_really_makes_of_a_verdict_holds(gain: float, width: float) -> None:
+    measured = Interval(gain / width, gain, gain * width)
+    tried = Intervention(name="compile the step", predicted=Interval(1.4, 1.6, 1.8), measured=measured)
+    after = conclude_interventions(BLAMED, [tried], tried)
+    assert check_attribution("attribution", after, BLAMED).outcome is CheckOutcome.HOLDS
 
 
 def test_what_rests_on_interventions_alone_cannot_be_recomputed_and_must_name_nobody() -> None:
