@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,13 @@ def test_a_schedule_does_not_name_another_teams_agent(place: World) -> None:
     refused = place.caller("stranger").json("PUT", f"{API}/schedules/framing", body)
     assert (refused.status, "named-agent is of team ml-platform" in refused.text) == (409, True)
     assert place.caller("submitter").json("PUT", f"{API}/schedules/framing", body).status == 200
+
+
+def test_a_result_that_is_still_to_be_measured_is_nobodys_latest(place: World) -> None:
+    """Otherwise it stands as the latest of a contract that others share, for years."""
+    ahead = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    result = made_result(303).model_copy(update={"started_at": ahead, "finished_at": ahead}).sealed()
+    before = place.server.ledger.log.head().size
+    refused = place.caller("stranger").submit(place.other.bundle(result))
+    assert (refused.status, "still to come" in refused.text) == (422, True)
+    assert place.server.ledger.log.head().size == before

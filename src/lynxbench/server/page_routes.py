@@ -247,6 +247,8 @@ async def _selected(here: Here, several: tuple[str, ...], chosen: Precision | No
     try:
         found = [await here.find(name, "result") for name in several]
         names = await run_in_threadpool(reading.oldest_first, here.server, found)
+        if len(names) < FEWEST:
+            raise BadInput("the results that were chosen are one and the same")
     except BadInput as error:
         problem = shown_line(here.server, error)
         return await here.show((EVERYTHING,), compare.compare_form_page, "", "", problem, keep=False)
