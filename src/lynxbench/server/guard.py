@@ -90,6 +90,8 @@ class Guard:
             self._tell(scope, status, time.perf_counter() - began)
 
     def _refusal(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> Response | None:
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # RFC 9112, 3.2: which one is meant, nobody knows
+            return problem(400, "the request names two hosts")
         host = headers.get(b"host", b"").decode("latin-1")
         name = urlsplit(f"//{host}").hostname if _plain(host) else None
         if scope["path"] not in FOR_ANY_NAME and (name is None or name.lower() not in self._hosts):
