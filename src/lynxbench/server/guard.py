@@ -41,6 +41,7 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"interest-cohort=()"),
+    (b"cache-control", b"private, no-cache"),  # no cache between gives one reader's answer to another
 )
 
 

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
-from lynxbench.ledger.names import FULL_ID
+from lynxbench.ledger.names import FULL_ID, looks_like_id
 from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.record.recalling_analyses import body_of
@@ -91,7 +91,7 @@ class PageVisit:
 
     def named(self, text: str, what: str) -> str:
         """The id that an address names; NotFound where it names none."""
-        if len(text) != FULL_ID:  # a beginning that is unique today need not be so tomorrow
+        if len(text) != FULL_ID or not looks_like_id(text):  # a beginning or a name may mean another tomorrow
             return reading.named(self.server, text, what)
         return self.server.cache.get(("named", what, text), (), lambda: reading.named(self.server, text, what))
 
