@@ -57,7 +57,7 @@ from lynxbench.server.rights import AccessScope
 from lynxbench.stats.intervals import mean_interval
 from lynxbench.watch.store import Store, store_url
 
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 SAME_STACK = 700
 """Results, of all contracts together, between two changes of the executor."""
 PACKAGES = 200

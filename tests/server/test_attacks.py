@@ -356,3 +356,27 @@ def test_44_half_a_request_does_not_hold_the_others_up(world: World) -> None:
 def test_45_an_envelope_is_given_back_as_it_was_signed(world: World) -> None:
     data = world.caller("reader").get(f"{API}/ledger/entries/0").body
     assert parse_envelope(data).signatures[0].keyid == world.team.key.keyid
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_46_a_number_beyond_every_other_is_refused_in_a_line(world: World, session: Caller, digits: int) -> None:
+    number = "9" * digits
+    contract = f"{API}/contracts/{world.results[0].contract_id}/likeness"
+    submitter, csrf = world.caller("submitter"), csrf_of(session)
+    answers = [
+        submitter.ask("POST", contract, f'{{"input_tokens": {number}}}'.encode()),
+        submitter.ask("POST", contract, f'[{{"input_tokens": {number}}}]'.encode()),
+        submitter.json("POST", f"{API}/registrations", {"envelope": number}),
+        submitter.json("POST", f"{API}/agreements", {"entries": [number]}),
+        session.form("/agree", {"csrf": csrf, "entry": number}),
+        session.form("/admin/keys", {"csrf": csrf, "card": number[:15_000]}),
+    ]
+    assert [answer.status for answer in answers] == [422] * len(answers)
+
+
+def test_47_a_request_that_names_two_hosts_is_refused(world: World) -> None:
+    for hosts in (("evil.example", "localhost"), ("localhost", "evil.example"), ("localhost", "localhost")):
+        with socket.create_connection(("127.0.0.1", world.port), timeout=30) as one:
+            named = "".join(f"Host: {host}\r\n" for host in hosts)
+            one.sendall(f"GET /signin HTTP/1.1\r\n{named}Connection: close\r\n\r\n".encode())
+            assert one.recv(12) == b"HTTP/1.1 400"

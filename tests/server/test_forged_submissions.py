@@ -144,7 +144,7 @@ def test_33_the_same_result_in_another_wrapping_changes_nothing_more(world: Worl
 
 
 def test_34_a_second_result_of_one_run_is_refused(world: World) -> None:
-    first, second = made_result(BASE + 34), made_result(BASE + 340, level=140.0)
+    first, second = made_result(BASE + 34), made_result(BASE + 240, level=140.0)
     second = second.model_copy(update={"run_id": first.run_id}).sealed()
     assert world.caller("submitter").submit(world.team.bundle(first)).status == 200
     before = size_of(world)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from compared import make_attribution, make_contract, make_precision, make_result
-from hosted import OTHER, Team, World, hosted, made_result, make_world, plant_notice, record
+from hosted import OTHER, Team, World, canonical, hosted, made_result, make_team, make_world, plant_notice, record
 from lynxbench.model.entries import DecisionTaken, EntryBody, ResultContested, ResultRetracted
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.record.recording import seal
+from lynxbench.server.page_cache import OLDEST_S
 from lynxbench.server.rights import API
 from lynxbench.watch.store import now_text
 
@@ -160,3 +163,46 @@ def test_what_a_short_log_cannot_show_is_not_called_good(place: World) -> None:
     for word in unshown:
         assert re.search(rf'class="[^"]*warn[^"]*">{word}<', page), word
         assert not re.search(rf'class="[^"]*good[^"]*">{word}<', page), word
+
+
+def test_a_key_that_is_trusted_since_counts_in_what_was_shown_before(place: World, tmp_path: Path) -> None:
+    unknown = make_team("newcomers", tmp_path)
+    held = [record(place.server.ledger, made_result(number, name="newcome"), unknown.key) for number in range(2)]
+    anew(place)
+    caller, address = place.caller("reader"), f"{API}/compare?a={held[0].result_id}&b={held[1].result_id}"
+    contract = f"/contracts/{held[0].contract_id}"
+    assert "signed by nobody you trust" in caller.get(address).text
+    assert "latest result untrusted" in caller.get(contract).text
+    place.server.access.add_team(unknown.name)
+    card = canonical(unknown.keyring.keys.card(unknown.name).model_dump_json().encode()).decode()
+    assert place.caller("administrator").json("POST", f"{API}/keys", {"card": card}).status == 201
+    until = time.monotonic() + 2 * OLDEST_S
+    while "signed by nobody you trust" in caller.get(address).text or "untrusted" in caller.get(contract).text:
+        assert time.monotonic() < until, "it is shown as it was before for ever"
+        time.sleep(0.2)
+
+
+def test_the_series_as_a_file_says_which_results_are_doubtful(place: World) -> None:
+    doubt = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("the fans were off",))
+    last = made_result(1, name="doubted-file")
+    parts = tuple(part.model_copy(update={"validity": doubt}) for part in last.per_precision)
+    kept(place, made_result(0, name="doubted-file"))
+    held = kept(place, last.model_copy(update={"validity": doubt, "per_precision": parts}).sealed())
+    rows = place.caller("reader").get(f"/contracts/{held.contract_id}/series.csv").text.splitlines()
+    assert rows[0].endswith(",unit,doubt,agreement")
+    assert [row.split(",")[-2] for row in rows[1:]] == ["", "doubtful"]
+
+
+def test_no_answer_is_kept_between_readers(place: World) -> None:
+    for address in ("/", f"{API}/results", f"{API}/whoami", "/metrics", "/signin", "/results/nothing-such"):
+        kept_by = place.caller("reader").get(address).headers["cache-control"]
+        assert "private" in kept_by or "no-store" in kept_by, address
+
+
+def test_a_name_as_long_as_an_id_means_the_newest_each_time(place: World) -> None:
+    name = "n" * 62
+    for number in range(2):
+        held = record(place.server.ledger, made_result(number, name=name), place.team.key)
+        place.server.arrived()  # what is kept is kept
+        page = place.caller("reader").get(f"/results/{name}@a")
+        assert (page.status, held.result_id[:12] in page.text) == (200, True)

@@ -60,3 +60,10 @@ def test_what_a_stranger_calls_a_machine_or_a_contract_is_text(world: World) -> 
     page = world.caller("reader").get("/compare").text
     inside = "".join(re.findall(r"<datalist[^>]*>(.*?)</datalist>", page, re.DOTALL))
     assert set(re.findall(r"<(/?[a-z]+)", inside)) <= {"option", "/option"}
+
+
+def test_one_result_by_several_names_is_asked_for_again(world: World) -> None:
+    name = world.results[0].result_id
+    answer = world.caller("reader").get(f"/compare?r={name}&r={name[:12]}&r=sha256:{name}")
+    assert answer.status == 404
+    assert "one and the same" in answer.text

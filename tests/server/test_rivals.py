@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from sqlalchemy import select
 
 from hosted import OTHER, TEAM, Caller, World, hosted, made_result, make_world, plant_notice, trust_all
 from lynxbench.ledger.bundle import import_bundle
+from lynxbench.ledger.result_summary import summary_of
+from lynxbench.record.recording import seal
 from lynxbench.server.rights import API, AccessScope
 from lynxbench.watch.store_tables import notices
 
@@ -89,3 +92,21 @@ def test_a_schedule_does_not_name_another_teams_agent(place: World) -> None:
     refused = place.caller("stranger").json("PUT", f"{API}/schedules/framing", body)
     assert (refused.status, "named-agent is of team ml-platform" in refused.text) == (409, True)
     assert place.caller("submitter").json("PUT", f"{API}/schedules/framing", body).status == 200
+
+
+def test_a_result_that_is_still_to_be_measured_is_nobodys_latest(place: World) -> None:
+    """Otherwise it stands as the latest of a contract that others share, for years."""
+    ahead = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    result = made_result(303).model_copy(update={"started_at": ahead, "finished_at": ahead}).sealed()
+    before = place.server.ledger.log.head().size
+    refused = place.caller("stranger").submit(place.other.bundle(result))
+    assert (refused.status, "still to come" in refused.text) == (422, True)
+    assert place.server.ledger.log.head().size == before
+
+
+def test_a_log_is_held_against_no_contract_whose_text_is_not_here(place: World) -> None:
+    result = made_result(304, name="without-its-text")
+    summary = summary_of(result, nonce="n" * 32, attempts=5)
+    place.server.ledger.log.append(seal(summary, place.team.key))
+    answer = place.caller("submitter").ask("POST", f"{API}/contracts/{result.contract_id}/likeness", b"{}")
+    assert (answer.status, "its text is not in this ledger" in answer.text) == (404, True)

@@ -69,7 +69,10 @@ def as_written(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [as_written(item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT_INTEGER:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise EvidenceInvalid("an integer is beyond every number that has a canonical form") from None
     return value
 
 

@@ -41,6 +41,7 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"interest-cohort=()"),
+    (b"cache-control", b"private, no-cache"),  # no cache between gives one reader's answer to another
 )
 
 
@@ -90,6 +91,8 @@ class Guard:
             self._tell(scope, status, time.perf_counter() - began)
 
     def _refusal(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> Response | None:
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # RFC 9112, 3.2: which one is meant, nobody knows
+            return problem(400, "the request names two hosts")
         host = headers.get(b"host", b"").decode("latin-1")
         name = urlsplit(f"//{host}").hostname if _plain(host) else None
         if scope["path"] not in FOR_ANY_NAME and (name is None or name.lower() not in self._hosts):

@@ -96,9 +96,11 @@ def remark(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, no
 def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) -> None:
     entry = open_entry(envelope)
     kind = entry.body.kind
-    made = parse_time(entry.made_at)
-    if made.timestamp() > now_s + AHEAD_S:
+    if _is_to_come(entry.made_at, now_s):
         raise EvidenceInvalid(f"an entry ({kind}) says it was made at {entry.made_at}, which is still to come")
+    if isinstance(entry.body, ResultRecorded) and _is_to_come(entry.body.started_at, now_s):
+        # it would stand before all that is measured until then as its contract's latest
+        raise EvidenceInvalid(f"a result says it was begun at {entry.body.started_at}, which is still to come")
     if kind in DOUBTS and not who.may(AccessScope.CONTEST):
         raise Refused(f"the bundle holds a new {kind}, and {who.label} may not {AccessScope.CONTEST.value}")
     # a key that was revoked by now signs nothing new, whatever date the entry bears
@@ -108,6 +110,10 @@ def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) 
     if kind in OWN and who.team not in {signer.team for signer in signers}:
         by = ", ".join(dict.fromkeys(signer.team for signer in signers))
         raise Refused(f"a new {kind} is signed by {by}; {who.team} submits what it signed itself")
+
+
+def _is_to_come(at: str, now_s: float) -> bool:
+    return parse_time(at).timestamp() > now_s + AHEAD_S
 
 
 def _runs_of_others(bundle: Bundle, trust: TrustList, who: Principal) -> set[Envelope]:

@@ -40,7 +40,7 @@ from lynxbench.record.machine_names import machine_name
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.report.documents.ledger_documents import is_doubted
 from lynxbench.run.concluding import telemetry_in
-from lynxbench.server.page_cache import EVERYTHING
+from lynxbench.server.page_cache import EVERYTHING, TRUST
 from lynxbench.server.page_past import PagePast
 from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import NOT_YET, Recomputation, RecomputationState
@@ -146,13 +146,20 @@ def place_text(listed: Listed) -> str:
     return f"{int(parse_time(listed.started_at).timestamp())}.{listed.seq}"
 
 
+def trust_topic(server: Server) -> str:
+    """What changes with whose signatures count; whether they do is looked up first."""
+    assert server.trust is not None
+    return TRUST
+
+
 def cached(*topics: str) -> Callable[[Ask[P, T]], Ask[P, T]]:
-    """Keep what a function answers until a topic changes; without topics, until that changes which it is about."""
+    """Keep what a function answers until a topic changes; without topics, until that changes which it is about, or
+    whose signatures count."""
 
     def decorate(ask: Ask[P, T]) -> Ask[P, T]:
         @wraps(ask)
         def answered(server: Server, /, *given: P.args, **named: P.kwargs) -> T:
-            about = topics or (str(given[0]),)
+            about = topics or (str(given[0]), trust_topic(server))
             name = (ask.__name__, *given, *named.items())
             return server.cache.get(name, about, lambda: (ask(server, *given, **named),))[0]
 

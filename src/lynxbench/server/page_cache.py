@@ -29,6 +29,8 @@ T = TypeVar("T")
 EVERYTHING = "everything"
 OWN = "own"
 """What people changed in the server's own tables: schedules, keys, users, accepted levels."""
+TRUST = "trust"
+"""Whose signatures count: what a series, a comparison or a standing is made from changes with it."""
 EVERY_TOPIC = "every topic"
 """So much changed that nothing which is kept still holds."""
 WORK = "work"

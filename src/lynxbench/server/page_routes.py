@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
-from lynxbench.ledger.names import FULL_ID
+from lynxbench.ledger.names import FULL_ID, looks_like_id
 from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.record.recalling_analyses import body_of
@@ -91,7 +91,7 @@ class PageVisit:
 
     def named(self, text: str, what: str) -> str:
         """The id that an address names; NotFound where it names none."""
-        if len(text) != FULL_ID:  # a beginning that is unique today need not be so tomorrow
+        if len(text) != FULL_ID or not looks_like_id(text):  # a beginning or a name may mean another tomorrow
             return reading.named(self.server, text, what)
         return self.server.cache.get(("named", what, text), (), lambda: reading.named(self.server, text, what))
 
@@ -247,6 +247,8 @@ async def _selected(here: Here, several: tuple[str, ...], chosen: Precision | No
     try:
         found = [await here.find(name, "result") for name in several]
         names = await run_in_threadpool(reading.oldest_first, here.server, found)
+        if len(names) < FEWEST:
+            raise BadInput("the results that were chosen are one and the same")
     except BadInput as error:
         problem = shown_line(here.server, error)
         return await here.show((EVERYTHING,), compare.compare_form_page, "", "", problem, keep=False)

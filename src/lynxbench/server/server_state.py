@@ -24,7 +24,7 @@ from lynxbench.server.intake import IntakeProcess, intake_bounds
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
-from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.page_cache import EVERYTHING, OWN, TRUST, WORK, ChangeCounter, PageCache, PageMaker
 from lynxbench.server.page_process import PageProcess
 from lynxbench.server.provider import Provider
 from lynxbench.server.provider_accounts import ProviderAccounts
@@ -108,6 +108,7 @@ class Server:
         self.judging = threading.Lock()
         self.started_at = datetime.now(UTC)
         self._trust: tuple[float, TrustList] | None = None
+        self._trusted: TrustList | None = None
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._describe()
@@ -123,9 +124,9 @@ class Server:
         held = self._trust
         if held is None or time.monotonic() - held[0] > TRUST_FRESH_S:
             held = (time.monotonic(), logged_trust(self.ledger.log, self.keys.trust()).at(NEWEST))
-            if self._trust is not None and self._trust[1] != held[1]:
-                self.pulse.bump(OWN)
-            self._trust = held
+            if self._trusted is not None and self._trusted != held[1]:
+                self.pulse.bump(OWN, TRUST)
+            self._trust, self._trusted = held, held[1]
         return held[1]
 
     def changed(self) -> None:

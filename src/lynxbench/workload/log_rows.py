@@ -98,6 +98,8 @@ def _objects_by_line(text: str, source: str) -> Iterator[tuple[int, Mapping[str,
             row = json.loads(record)
         except json.JSONDecodeError as error:
             raise BadInput(f"{source}:{line}: is not JSON ({error.msg}); one object a line is expected") from None
+        except ValueError:
+            raise BadInput(f"{source}:{line}: holds a number of thousands of digits") from None
         except RecursionError:
             raise BadInput(f"{source}:{line}: is nested too deep for a request") from None
         if not isinstance(row, dict):
@@ -114,7 +116,7 @@ def _objects_over_lines(text: str) -> list[tuple[int, Mapping[str, object]]] | N
             return None
         try:
             row, end = decoder.raw_decode(text, begin)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # not JSON, or a number of thousands of digits
             return None
         if not isinstance(row, dict):
             return None
@@ -132,7 +134,7 @@ def _after_space(text: str, place: int) -> int:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not JSON, or a number of thousands of digits
         return False
     return True
 
@@ -160,7 +162,7 @@ def _array_rows(text: str, source: str) -> Iterator[NumberedRow]:
 def _parsed_array(text: str, source: str) -> Iterator[Mapping[str, object]]:
     try:
         rows = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # not JSON, or a number of thousands of digits
         raise BadInput(f"{source}: begins like a JSON array and is none; give JSON lines, an array or CSV") from None
     for place, row in enumerate(rows, 1):
         if not isinstance(row, dict):

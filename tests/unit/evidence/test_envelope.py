@@ -231,3 +231,9 @@ def test_an_envelope_of_another_form_is_refused(changes: dict, told: str, envelo
 def test_nothing_is_signed_by_nobody() -> None:
     with pytest.raises(EvidenceInvalid, match="at least one key"):
         sign(STATEMENT_TYPE, PAYLOAD, [])
+
+
+@pytest.mark.parametrize("digits", [309, 5000])
+def test_an_integer_beyond_every_float_is_refused_in_a_line(digits: int) -> None:
+    with pytest.raises(EvidenceInvalid):
+        parse_canonical(b'{"a":' + b"9" * digits + b"}", "entry", 10_000)

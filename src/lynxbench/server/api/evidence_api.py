@@ -21,6 +21,7 @@ from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.names import find_analysis, machine_letters
 from lynxbench.ledger.queries import OpenRun, open_runs
 from lynxbench.ledger.remarks import remarks_of
+from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.contract import Contract
@@ -186,7 +187,8 @@ async def likeness(request: Request, server: TheServer, by: TheAuthor, contract:
     def work() -> dict[str, object]:
         name = reading.named(server, contract, "contract")
         text = reading.contract_of(server, name)
-        assert text is not None
+        if text is None:
+            raise NotFound(f"contract {short(name)}: its text is not in this ledger")
         log = parse_log(data.decode("utf-8", "replace"), "the log")
         document = hold_against(text, log).document()
         row = {

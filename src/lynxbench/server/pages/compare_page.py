@@ -73,7 +73,9 @@ def matrix_of(server: Server, names: tuple[str, ...], precision: Precision | Non
     def ask() -> dict[tuple[str, str], Comparison]:
         return compare_recorded(server.ledger, server.recomputations, names, server.trust, precision)
 
-    made: dict[tuple[str, str], Comparison] = server.cache.get(("matrix", names, precision), names, ask)
+    made: dict[tuple[str, str], Comparison] = server.cache.get(
+        ("matrix", names, precision), (*names, reading.trust_topic(server)), ask
+    )
     return made
 
 
@@ -84,7 +86,7 @@ def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -
     def ask() -> Comparison:
         return server.watch.compare(a, b, server.trust, precision)
 
-    made: Comparison = server.cache.get(("compare", a, b, precision), (a, b), ask)
+    made: Comparison = server.cache.get(("compare", a, b, precision), (a, b, reading.trust_topic(server)), ask)
     return made
 
 

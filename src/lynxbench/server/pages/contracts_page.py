@@ -117,10 +117,15 @@ def series_file(history: History, form: str) -> tuple[str, str]:
     if form == "json":
         return history.model_dump_json(), "application/json"
     rows = [
-        (p.started_at, p.result_id, p.executor_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit)
+        (
+            *(p.started_at, p.result_id, p.executor_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit),
+            "doubtful" if p.doubtful else "",
+            p.agreement,
+        )
         for p in history.points
     ]
-    return csv_text(("started", "result", "executor", "estimate", "low", "high", "unit"), rows), "text/csv"
+    head = ("started", "result", "executor", "estimate", "low", "high", "unit", "doubt", "agreement")
+    return csv_text(head, rows), "text/csv"
 
 
 @reading.cached()
