@@ -108,9 +108,12 @@ def whatif(
     if tested is not None:
         beside = deciding.gather([tested], [], ledger, os.environ)
         on_test, gathered = beside.results[0], deciding.joined(gathered, beside)
+    known = deciding.read_catalogue(catalogue)
+    if on_test is not None:
+        deciding.check_beside(chosen, on_test, known, hardware)
     estimate = estimate_whatif(
         chosen,
-        deciding.read_catalogue(catalogue),
+        known,
         hardware=hardware,
         fix=fix,
         with_fix=with_fix,

@@ -17,7 +17,7 @@ from lynxbench.measure.foreign_series import (
     judge_group,
     read_series,
 )
-from lynxbench.model.history import Motion
+from lynxbench.model.history import LEVELS_NEED, Motion
 from lynxbench.model.interval import Interval
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.quantities import parse_duration, parse_ratio
@@ -132,6 +132,7 @@ def _changes_document(series: SeriesFile, main: int, courses: list[Course]) -> d
         {
             "group": group.label,
             "rows": int(group.values.size),
+            "too_few": group.values.size < LEVELS_NEED,
             "points": [asdict(change) for change in course.changes],
             "motion": str(course.motion),
             "trend": asdict(course.trend),
@@ -214,6 +215,8 @@ def _changes_text(series: SeriesFile, main: int, courses: list[Course]) -> str:
     for i in order:
         group, points = series.groups[i], courses[i].changes
         count = "no change" if not points else "1 change" if len(points) == 1 else f"{len(points)} changes"
+        if group.values.size < LEVELS_NEED:
+            count = f"{group.values.size} of {LEVELS_NEED} rows: too few to tell"
         where = f" in {group.label}" if group.label else ""
         lines.append(f"{count}{where}: {series.column}, {group.values.size} rows")
         lines += [

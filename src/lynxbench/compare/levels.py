@@ -20,6 +20,7 @@ from lynxbench.compare.timed_course import TimedCourse, gap_before, read_timed_c
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
 from lynxbench.model.comparison import EffectCause, LayerDifference, Weight
+from lynxbench.model.evidence_gate import whole_reasons
 from lynxbench.model.executor import Executor, FieldChange, Tier
 from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange, Motion, Season
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -92,9 +93,15 @@ def point_of(result: Result, precision: Precision) -> HistoryPoint | str:
         low=figures.throughput.low,
         high=figures.throughput.high,
         unit=figures.throughput.unit,
-        doubtful=figures.validity.verdict is ValidityVerdict.DOUBTFUL,
+        doubtful=figures.validity.verdict is ValidityVerdict.DOUBTFUL or _wholly_doubtful(result),
         cause=_cause_of(result),
     )
+
+
+def _wholly_doubtful(result: Result) -> bool:
+    """Whether a run is doubtful for what concerns every precision, such as an executor that changed meanwhile."""
+    untold = not result.validity.reasons
+    return result.validity.verdict is ValidityVerdict.DOUBTFUL and (untold or bool(whole_reasons(result)))
 
 
 def _cause_of(result: Result) -> str:
@@ -295,10 +302,8 @@ def _note(points: Sequence[HistoryPoint], timed: TimedCourse) -> str:
     if not points:
         return "no result of this contract has a figure at this precision"
     if len(points) < 2 * MIN_SEGMENT:
-        return (
-            f"{len(points)} results: change points of the series need {2 * MIN_SEGMENT}; "
-            "only changes of the record are listed"
-        )
+        counted = "1 result" if len(points) == 1 else f"{len(points)} results"
+        return f"{counted}: change points of the series need {2 * MIN_SEGMENT}; only changes of the record are listed"
     many = len(course.changes)
     counted = f"{len(points)} results, {many} change{'' if many == 1 else 's'} of the level"
     motion = [motion_words(course.motion, course.trend)] if course.motion is not Motion.LEVELS else []

@@ -141,7 +141,7 @@ def plan_capacity(
     rate = target.demand.planned_per_s * (1 + target.headroom)
     split = math.ceil(rate / passed_per_s - 1e-9)
     if split > MOST_NODES:
-        raise BadInput(f"{rate:g} requests/s would need {split} nodes; is the demand in requests a second?")
+        raise BadInput(f"{rate:g} requests/s would need {split:.3g} nodes; is the demand in requests a second?")
     simulation = _Simulation(checked, slo, rate, target, rng)
     simulated = simulation.smallest(split)
     needed = split if simulated is None else simulated

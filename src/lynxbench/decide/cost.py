@@ -184,6 +184,8 @@ def _utilisation(figures: PrecisionResult, question: CostQuestion) -> tuple[floa
         return share, f"demand {question.demand_per_s:g} /s on {nodes} nodes of {plain(capacity)} /s ({basis})", nodes
     if question.utilisation is not None:
         return question.utilisation, "declared", None
+    if question.demand_per_s is not None:
+        return 1.0, f"assumed: always busy at the sustained rate; no demand can be held against it: {basis}", None
     return 1.0, "assumed: always busy at the sustained rate; declare --utilisation or --demand", None
 
 
@@ -290,19 +292,29 @@ def _sentence(judged: Sequence[_Judged], rankings: Sequence[Ranking], question: 
     chosen = next((ranking for ranking in rankings if ranking.asked), None)
     if chosen is not None and chosen.order:
         first = chosen.order[0]
+        if len(chosen.order) == 1:
+            return f"for the objective {chosen.regime}, there is nothing to order: {_alone(first, judged)}"
         if first not in chosen.level:
             return f"for the objective {chosen.regime}, {first} comes first, by {chosen.by}"
         others = ", ".join(chosen.level[first])
         return f"for the objective {chosen.regime}, undetermined: {first} is level with {others}, by {chosen.by}"
     if question.regimes:
-        firsts = {ranking.regime.value: _first(ranking) for ranking in rankings if ranking.order}
+        firsts = {ranking.regime.value: _first(ranking, judged) for ranking in rankings if ranking.order}
         return "no objective was asked for: " + "; ".join(f"{regime}: {words}" for regime, words in firsts.items())
     many = f"{len(judged)} candidates" if len(judged) > 1 else judged[0].cost.name
     return f"{many}: cost, efficiency and value stand apart; no order is given without an objective"
 
 
-def _first(ranking: Ranking) -> str:
+def _alone(only: str, judged: Sequence[_Judged]) -> str:
+    """One option is no order: said with how many others may not stand beside it, or have no figure for it."""
+    others = sum(max(len(row.cost.tenures), 1) for row in judged) - 1
+    return f"{only} alone could be; {others} left out" if others else f"{only} is the only option"
+
+
+def _first(ranking: Ranking, judged: Sequence[_Judged]) -> str:
     first, others = ranking.order[0], ranking.level.get(ranking.order[0], ())
+    if len(ranking.order) == 1:
+        return f"nothing to order, {_alone(first, judged)}"
     return f"{first} level with {', '.join(others)}" if others else f"{first} first"
 
 

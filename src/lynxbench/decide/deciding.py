@@ -142,6 +142,9 @@ def ask_purchase(
     _check_due(remeasured_by, due)
     results = one_contract(gathered.results, contract)
     device = catalogue.get(proposed.lower())
+    for result in results:
+        if result.result_id in tests:
+            check_test_instance(result, catalogue, proposed)
     tested = [
         result
         for result in results
@@ -164,7 +167,29 @@ def ask_purchase(
     return gathered.judge(decision), whatif
 
 
+def check_test_instance(tested: Result, catalogue: Mapping[str, Device], proposed: str) -> None:
+    """BadInput where the driver's name says that it ran on another device than the proposed one."""
+    device, wanted = recognise(catalogue, tested.executor), catalogue.get(proposed.lower())
+    if device is not None and wanted is not None and recognise({wanted.name: wanted}, tested.executor) is None:
+        ran = f"{short(tested.result_id)} ran on {device.name}"
+        raise BadInput(f"--test: {ran}, not on {proposed}: name a result that was measured on a {proposed}")
+
+
+def check_beside(baseline: Result, tested: Result, catalogue: Mapping[str, Device], hardware: str | None) -> None:
+    """The same of a result beside today's; Refused where it answers another question."""
+    if hardware is None:
+        raise BadInput("--test is a result on the proposed hardware: name that with --hardware")
+    if tested.result_id == baseline.result_id:
+        raise BadInput(f"--test: {short(tested.result_id)} is today's result itself; name one on a {hardware}")
+    if tested.contract_id != baseline.contract_id:
+        other = f"contract {tested.contract.name} ({short(tested.contract_id)}), not of {short(baseline.contract_id)}"
+        raise Refused(f"--test: {short(tested.result_id)} is of {other}: another question")
+    check_test_instance(tested, catalogue, hardware)
+
+
 def _check_due(remeasured_by: str | None, due: str | None) -> None:
+    if remeasured_by is not None and not remeasured_by.strip():
+        raise BadInput("--remeasured-by is empty; name the team that measures again")
     if due is None:
         return
     try:
@@ -219,6 +244,10 @@ def demand_of(
     """Demand as it is declared, logged, or stated in the executor's demand layer."""
     if declared_per_s is not None and log is not None:
         raise BadInput("--demand and --demand-log exclude each other: declared, or read from a log")
+    if log is None and percentile is not None:
+        raise BadInput("--percentile is of the windows of a log: give --demand-log FILE, or leave it out")
+    if log is not None and mean_per_s is not None:
+        raise BadInput("--mean-demand and --demand-log exclude each other: a log has a mean of its own")
     if log is not None:
         arrivals, failed = read_arrivals(log, parse_columns(columns))
         name = f"{log.name} ({failed} of its {len(arrivals)} requests failed)" if failed else log.name

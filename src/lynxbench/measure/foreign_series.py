@@ -34,6 +34,7 @@ HIGHER_IS_BETTER = re.compile(
 )
 LOWER_IS_BETTER = re.compile(r"(^|[_ .])(ms|us|ns|s|sec|seconds|latency|duration|ttft|tpot|itl|time)($|[_ .\[])")
 TIME_UNITS = {"_ns": 1e-9, "_us": 1e-6, "_ms": 1e-3, "_s": 1.0}
+LARGEST_VALUE = 1e100  # squares and sums of larger ones overflow, and would show no change
 EPOCH_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))  # Unix times this large count ns, µs, ms
 HEX = re.compile(r"0[xX][0-9a-fA-F]+$")
 Rows = list[int]
@@ -265,6 +266,8 @@ def _numbers(cells: Sequence[Cell], rows: Rows, name: str, source: str) -> Float
         if number is None or not math.isfinite(number):
             held = "nothing" if cells[row] in (None, "") else repr(str(cells[row])[:40])
             raise BadSeries(f"{source}: column {name}, row {row + 1} holds {held}; every value must be a finite number")
+        if abs(number) > LARGEST_VALUE:
+            raise BadSeries(f"{source}: column {name}, row {row + 1} holds {number:.3g}; no unit makes that a figure")
         values[i] = number
     return values
 

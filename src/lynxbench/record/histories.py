@@ -82,7 +82,12 @@ class Past:
         `newest` leaves out of the ledger's results all but so many.
         """
         loaded, folders, problems = _read_folders(self._folders)
-        contract = self._contract(named, loaded.values())
+        try:
+            contract = self._contract(named, loaded.values())
+        except BadFile as error:
+            if loaded or not problems:
+                raise
+            raise BadInput(f"no result in the given folders can be read: {problems[0]}") from error
         identifier = contract.contract_id
         chosen = {
             name: result
@@ -130,6 +135,9 @@ class Past:
             by_name = {r.contract_id: r.contract for r in results if r.contract.name == named}
             if len(by_name) == 1 and not Path(named).exists():
                 return next(iter(by_name.values()))
+            if len(by_name) > 1 and not Path(named).exists():
+                ids = ", ".join(map(short, by_name))
+                raise BadInput(f"{named}: {len(by_name)} contracts have this name; name one by its id: {ids}") from None
             recorded = self._recorded_contract(named)
             if recorded is not None:
                 return recorded
@@ -290,9 +298,14 @@ def _listed_point(listed: Listed, precision: Precision, layers: dict[Layer, str]
         low=figure.throughput.low,
         high=figure.throughput.high,
         unit=figure.throughput.unit,
-        doubtful=figure.validity == "doubtful",
+        doubtful=figure.validity == "doubtful" or _wholly_doubtful(listed),
         cause=listed.bottleneck or "",
     )
+
+
+def _wholly_doubtful(listed: Listed) -> bool:
+    """Whether a run is doubtful for what concerns all of it: an entry has no reasons, and no precision has a doubt."""
+    return listed.validity == "doubtful" and all(figure.validity == "valid" for figure in listed.figures)
 
 
 def _read_folders(roots: Sequence[Path]) -> tuple[dict[str, Result], dict[str, Path], list[str]]:

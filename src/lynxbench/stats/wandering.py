@@ -28,6 +28,7 @@ WALKS = [(1.0, theta) for theta in (0.0, 0.3, 0.5, 0.7, 0.8, 0.87, 0.92, 0.95, 0
 NOISES = ((0.0, 0.0), *STEADY, *WALKS)
 CURVES = (0, 1, 3, 5, 7)  # columns of a curve: none, a line, up to its cube, with one wave, with one and two waves
 LEAST_SIGMA = 1e-6  # of the history's range: one without any noise still needs a scale
+ROUNDING = 1e-12  # of the squares: what arithmetic leaves of none; of models that fit exactly the plainest stays
 START = (0, 1)  # the first value and the level after it: whatever the noise was before the history, it is not judged
 NormalEquations = tuple[npt.NDArray[np.float64], Floats, float]
 VARIANTS = [(phi, theta, curve) for curve in CURVES for phi, theta in NOISES]
@@ -98,13 +99,14 @@ class _Models:
         within = [*range(self._line), *range(-CURVES[-1], 0)]  # of all steps the first, and the curve
         grams = np.stack([gram[np.ix_(within, within)] for gram, _, _ in fits])
         moments = np.stack([on[within] for _, on, _ in fits])
-        self.rest = np.tile([power for _, _, power in fits], len(CURVES))
+        powers = np.tile([power for _, _, power in fits], len(CURVES))
+        self.rest = powers.copy()
         for order, curve in enumerate(CURVES):
             own, used = slice(order * len(NOISES), (order + 1) * len(NOISES)), self._line + curve
             self._inverse[own, :used, :used] = np.linalg.inv(grams[:, :used, :used])
             self._sizes[own, :used] = np.einsum("mij,mj->mi", self._inverse[own, :used, :used], moments[:, :used])
             self.rest[own] -= np.einsum("mi,mi->m", moments[:, :used], self._sizes[own, :used])
-        self.rest = np.maximum(self.rest, 0.0)
+        self.rest[self.rest < ROUNDING * powers] = 0.0
         costs = [
             NOISE_COST * ((0 < phi < 1) + (theta > 0)) + LINE_COST * (curve > 0) + CURVE_COST * max(curve - 1, 0)
             for phi, theta, curve in VARIANTS

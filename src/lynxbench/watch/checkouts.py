@@ -66,10 +66,22 @@ class Repository:
     def between(self, good: CodeCommit, bad: CodeCommit) -> tuple[CodeCommit, ...]:
         """The commits after a good one up to a bad one, oldest first; along first parents, so a merge is one."""
         if self._ask("merge-base", "--is-ancestor", good.sha, bad.sha) is None:
-            raise BadInput(f"{good.asked} is no ancestor of {bad.asked}; {self._fetching(good.asked)}")
+            swapped = self._ask("merge-base", "--is-ancestor", bad.sha, good.sha) is not None
+            step = "it comes after it: name the earlier one first" if swapped else self._fetching(good.asked)
+            raise BadInput(f"{good.asked} is no ancestor of {bad.asked}; {step}")
         listed = self._ask("rev-list", "--first-parent", "--reverse", "--format=%H %s", f"{good.sha}..{bad.sha}") or ""
         rows = [line.partition(" ") for line in listed.splitlines() if not line.startswith("commit ")]
+        if rows:
+            self._refuse_beside(good, bad, rows[0][0])
         return tuple(CodeCommit(asked=sha[:10], sha=sha, subject=subject) for sha, _, subject in rows)
+
+    def _refuse_beside(self, good: CodeCommit, bad: CodeCommit, oldest: str) -> None:
+        """A good commit beside the line: those of the line that lack its changes would be blamed for lacking them."""
+        before = (self._ask("rev-parse", "--verify", "--quiet", f"{oldest}^1") or "").strip()
+        if before != good.sha:
+            line = f"the line of first parents of {bad.asked}: a merge brought it in"
+            near = f"such as {before[:10]}" if before else f"see `git log --first-parent {bad.asked}`"
+            raise BadInput(f"{good.asked} is not on {line}; name a good one of that line, {near}")
 
     def files(self, commit: CodeCommit) -> tuple[str, ...]:
         """Every file of a commit, from the top."""

@@ -129,6 +129,23 @@ def test_times_that_run_backwards_are_said(tmp_path: Path) -> None:
             assert document["times_run_backwards"] is (name == "mixed")
 
 
+def test_too_few_rows_are_no_history_without_a_change(tmp_path: Path) -> None:
+    """Found: three rows, of which nothing can be said, had `no change`."""
+    for many in (3, 15, 16):
+        file = write(tmp_path / "few.json", np.r_[np.ones(many // 2), 2 * np.ones(many - many // 2)])
+        said = runner.invoke(app, ["changepoints", file]).stdout
+        assert said.startswith("1 change" if many == 16 else f"{many} of 16 rows: too few to tell")
+        document = json.loads(runner.invoke(app, ["changepoints", file, "--json"]).stdout)
+        assert document["too_few"] is (many < 16)
+
+
+def test_numbers_that_cannot_be_squared_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "huge.json", np.r_[np.full(30, 1e307), np.full(30, 1.5e308)])
+    for command in ("steady", "changepoints"):
+        with pytest.raises(BadSeries, match="row 1 holds 1e\\+307; no unit makes that a figure"):
+            runner.invoke(app, [command, file], catch_exceptions=False)
+
+
 def test_rows_out_of_order_are_never_called_steady(tmp_path: Path) -> None:
     """A drift of 0.5 % of which rows in any order show nothing, and rows that stand newest first."""
     rng = np.random.default_rng(6)

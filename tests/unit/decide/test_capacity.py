@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
+from lynxbench.decide.deciding import demand_of
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.purchase import saturation_point
 from lynxbench.errors import BadInput, Refused
@@ -146,6 +148,17 @@ def test_demand_from_a_log_is_its_peak_a_percentile_and_growth() -> None:
     usual = forecast_demand(arrivals, "log", window_s=60, percentile=90, growth=0.0)
     assert usual.planned_per_s == pytest.approx(5, rel=0.25)
     assert usual.mean_per_s == pytest.approx(6, rel=0.05)
+
+
+def test_what_only_a_log_can_say_is_not_taken_beside_a_declared_demand(today: Result, tmp_path: Path) -> None:
+    """Found: `--percentile 99` was passed over, and the plan made for the peak."""
+    asked = {"window_s": 60.0, "growth": 0.0, "result": today}
+    with pytest.raises(BadInput, match="--percentile is of the windows of a log"):
+        demand_of(5.0, None, None, percentile=99.0, **asked)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="--mean-demand and --demand-log exclude each other"):
+        demand_of(None, 2.0, tmp_path / "log.csv", percentile=None, **asked)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"would need 2\.44e\+298 nodes"):
+        plan_capacity(today, CapacityDemand(demand=declare_demand(1e300, 0.0)))
 
 
 def test_a_short_log_is_refused() -> None:

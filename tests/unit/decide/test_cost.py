@@ -95,6 +95,26 @@ def test_an_incomparable_candidate_stands_in_no_order(today: Result, tested: Res
     assert any("R04" in line for line in report.cautions)
 
 
+def test_one_option_alone_is_no_order(today: Result, tested: Result) -> None:
+    """Found: the other was incomparable, and the one that was left `comes first`."""
+    pair = [PricedOption("a", today, Terms(None, parse_quantity("2 EUR/h"), None)), PricedOption("b", tested, terms())]
+    asked = CostQuestion(utilisation=1.0, objective=Regime.COST, incomparable={"b": "R01"})
+    sentence = report_cost(pair, asked).sentence
+    assert sentence == "for the objective cost, there is nothing to order: a (rent) alone could be; 2 left out"
+    regimes = report_cost(pair, CostQuestion(utilisation=1.0, regimes=True, incomparable={"b": "R01"})).sentence
+    assert "cost: nothing to order, a (rent) alone could be" in regimes
+    only = report_cost(pair[:1], CostQuestion(utilisation=1.0, objective=Regime.COST)).sentence
+    assert only == "for the objective cost, there is nothing to order: a (rent) is the only option"
+
+
+def test_a_demand_that_nothing_is_known_against_is_said_so(decode: Result) -> None:
+    """Found: with `--demand`, one was told to declare `--demand`."""
+    report = report_cost([PricedOption("a", decode, terms())], CostQuestion(demand_per_s=5.0))
+    (said,) = (line for line in report.cautions if "utilisation" in line)
+    assert "declare" not in said
+    assert "no demand can be held against it: no load run" in said
+
+
 def test_two_currencies_are_refused(today: Result) -> None:
     mixed = Terms(terms().own, parse_quantity("2 USD/h"))
     with pytest.raises(Refused, match="EUR and USD"):

@@ -73,6 +73,22 @@ def test_a_due_date_is_a_day_of_the_calendar(today: Result, tested: Result, due:
         ask_purchase(gathered, CATALOGUE, proposed="h200", remeasured_by="ML platform", due=due)
 
 
+def test_a_result_on_another_device_is_no_test_instance(today: Result, tested: Result) -> None:
+    """Found: `--test` with a result on today's hardware answered the question of the test instance."""
+    again = today.model_copy(update={"run_id": "again"}).sealed()
+    gathered = Gathered((today, again), signed(today, again))
+    with pytest.raises(BadInput, match="ran on a100-80gb, not on h200"):
+        ask_purchase(gathered, CATALOGUE, proposed="h200", tests=[again.result_id])
+    both = Gathered((today, tested), signed(today, tested))
+    assert ask_purchase(both, CATALOGUE, proposed="h200", tests=[tested.result_id])[0].answers[3].evidence
+
+
+def test_nobody_is_no_team_that_measures_again(today: Result, tested: Result) -> None:
+    """Found: `--remeasured-by ""` answered the fifth question, and was recorded."""
+    with pytest.raises(BadInput, match="--remeasured-by is empty"):
+        ask(today, tested, by=" ")
+
+
 def test_a_due_date_needs_somebody_who_is_due(today: Result, tested: Result) -> None:
     gathered = Gathered((today, tested), signed(today, tested))
     with pytest.raises(BadInput, match="name the team with --remeasured-by"):

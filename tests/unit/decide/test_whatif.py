@@ -7,7 +7,7 @@ import pytest
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
-from lynxbench.decide.deciding import read_catalogue
+from lynxbench.decide.deciding import check_beside, read_catalogue
 from lynxbench.decide.whatif import estimate_fix, estimate_whatif, shares_after
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category
@@ -67,6 +67,20 @@ def test_five_assumptions_are_checked(today: Result, tested: Result) -> None:
     assert alone[4].state is AssumptionState.UNKNOWN
     with_test = estimate_whatif(today, CATALOGUE, hardware="h200", tested=tested).assumptions
     assert with_test[4].state is AssumptionState.HOLDS
+
+
+def test_only_a_test_instance_says_that_the_regime_is_stable(today: Result, tested: Result, decode: Result) -> None:
+    """Found: another contract's result, and today's own, were taken as the test instance: `holds`."""
+    check_beside(today, tested, CATALOGUE, "h200")
+    with pytest.raises(Refused, match=r"is of contract decode-example .*: another question"):
+        check_beside(today, decode, CATALOGUE, "h200")
+    with pytest.raises(BadInput, match="is today's result itself"):
+        check_beside(today, today, CATALOGUE, "h200")
+    again = today.model_copy(update={"run_id": "again"}).sealed()
+    with pytest.raises(BadInput, match="ran on a100-80gb, not on h200"):
+        check_beside(today, again, CATALOGUE, "h200")
+    with pytest.raises(BadInput, match="name that with --hardware"):
+        check_beside(today, tested, CATALOGUE, None)
 
 
 def test_a_precision_that_is_not_native_breaks_the_fast_path(today: Result) -> None:

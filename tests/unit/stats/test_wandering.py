@@ -55,3 +55,13 @@ def test_no_candidate_is_an_explanation_too() -> None:
     explained = explain(np.random.default_rng(5).standard_normal(60), [])
     assert explained.places == ()
     assert (explained.phi, explained.theta) in NOISES
+
+
+@pytest.mark.parametrize("levels", [(10, 11), (10, 11, 10), (1, 2, 3), (3.3, 3.1), (1e6, 1e6 + 1)])
+@pytest.mark.parametrize("length", [8, 20, 61])
+def test_levels_without_noise_do_not_wander_as_well(levels: tuple[float, ...], length: int) -> None:
+    """Found: `1 change`, and `wandering, in no step`: rounding chose among models that all fit exactly."""
+    values = np.repeat(np.array(levels, dtype=float), length)
+    explained = explain((values - values.mean()) / np.ptp(values), [length * place for place in range(1, len(levels))])
+    assert explained.motion is Motion.LEVELS
+    assert len(explained.places) == len(levels) - 1

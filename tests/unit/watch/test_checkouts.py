@@ -121,8 +121,26 @@ def test_commits_between_are_oldest_first_and_a_merge_is_one(project: CommittedP
     first, last = repository.commit("main~3"), repository.commit("main")
     assert [commit.subject for commit in repository.between(first, last)] == ["aside", "merged", "last"]
     assert repository.between(last, last) == ()
-    with pytest.raises(BadInput, match="main is no ancestor of main~3"):
+    with pytest.raises(BadInput, match="main is no ancestor of main~3; it comes after it: name the earlier one first"):
         repository.between(last, first)
+
+
+def test_a_good_commit_beside_the_line_is_refused(tmp_path: Path) -> None:
+    """Found: commits before the merge lack what made the good one quick; one of them was blamed, and confirmed."""
+    project = CommittedProject.begin(tmp_path / "line")
+    root = project.commit("root", {"speed.txt": "80"})
+    project.git("checkout", "--quiet", "-b", "quicker")
+    project.commit("quicker", {"speed.txt": "100"})
+    project.git("checkout", "--quiet", "main")
+    project.commit("innocent", {"a.py": ""})
+    project.git("merge", "--quiet", "--no-ff", "--message", "merged", "quicker")
+    project.commit("culprit", {"speed.txt": "80"})
+    repository = Repository.around(project.top)
+    with pytest.raises(BadInput, match="a merge brought it in; name a good one of that line, such as") as refused:
+        repository.between(repository.commit("quicker"), repository.commit("main"))
+    assert root[:10] in str(refused.value)
+    rest = repository.between(repository.commit("main~1"), repository.commit("main"))
+    assert [commit.subject for commit in rest] == ["culprit"], "the merge is of the line"
 
 
 def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
