@@ -20,7 +20,7 @@ from lynxbench.model.workload import SaturatingArrival
 from lynxbench.record.plan_check import process_problems
 from lynxbench.run.attempts import NO_REPORT, kept_attempts
 from lynxbench.run.client_results import ServerCounts, saturation_of
-from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, conclude
+from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, completed, conclude
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
@@ -139,6 +139,19 @@ def _stated_live(result: Result, run: RunFolder) -> LiveEvidence:
         restarted=RESTARTED in result.validity.reasons,
         server=ServerCounts(*counted, shares_host=shares_host),
     )
+
+
+def check_served_executor(result: Result, run: RunFolder, conclusion: Conclusion) -> Check:
+    """The executor of a server was read live; beside what drifted it is the one that the run was registered on."""
+    from lynxbench.run.served_run import server_drift  # what asks servers is needed for them alone
+
+    registered = completed(run.registration.executor, run, conclusion.attempts)
+    told = {(change.layer, change.name) for change in result.executor_drift}
+    for change in server_drift(registered, result.executor):
+        if (change.layer, change.name) not in told:
+            name = f"{change.layer.value}.{change.name}"
+            return fails("executor", f"{name}: stated {change.after!r:.60}, registered {change.before!r:.60}")
+    return cannot("executor", "as registered; what else was read live from the server nobody can read again")
 
 
 def check_attempts(result: Result, run: RunFolder, samples: Sequence[CountedProcess] | None) -> list[Check]:

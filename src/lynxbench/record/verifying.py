@@ -32,6 +32,7 @@ from lynxbench.record.recomputing import (
     check_attempts,
     check_edition,
     check_rollups,
+    check_served_executor,
     recompute_run,
     recompute_samples,
 )
@@ -313,8 +314,10 @@ def _check_whole(result: Result, again: Recomputed, run: RunFolder | None) -> li
         compare("precisions", [part.precision.value for part in result.per_precision],
                 [precision.value for precision in result.contract.workload.precisions]),
     ]  # fmt: skip
-    if made is None or isinstance(result.contract.engine, ServedEngine):
-        checks.append(cannot("executor", NOT_HERE if made is None else LIVE))
+    if made is None or run is None:
+        checks.append(cannot("executor", NOT_HERE))
+    elif isinstance(result.contract.engine, ServedEngine):
+        checks.append(check_served_executor(result, run, made))
     else:
         checks.append(compare("executor", result.executor, made.executor))
         checks.append(compare("ceilings", result.ceilings, made.ceilings))
