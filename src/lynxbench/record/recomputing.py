@@ -10,6 +10,7 @@ from lynxbench.evidence.statement import parse_time
 from lynxbench.load.rolling import read_slices
 from lynxbench.measure.device_conditions import known_values
 from lynxbench.measure.energy import energy_per_request, energy_per_unit
+from lynxbench.measure.interruptions import CLOCK_STEP_S
 from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.validity import without_figures
 from lynxbench.model.activity import WALL_STEP
@@ -165,12 +166,13 @@ def check_times(result: Result, conclusion: Conclusion) -> list[Check]:
 
     Nothing is said where the time of day was set meanwhile, which is a doubt of its own.
     """
-    steps = [] if conclusion.telemetry is None else known_values(conclusion.telemetry.columns.get(WALL_STEP))
+    columns = {} if conclusion.telemetry is None else conclusion.telemetry.columns
+    steps = known_values(columns.get(WALL_STEP))
     lasted_s = (parse_time(result.finished_at) - parse_time(result.started_at)).total_seconds()
     measured = [process.samples.iterations for process in conclusion.processes if len(process.samples.iterations)]
     # Requests overlap, and an endurance run may go on after its machine was started again.
     took_s = sum(min(float(each.seconds.sum()), (each.end_ns[-1] - each.start_ns[0]) / 1e9) for each in measured)
-    if took_s * (1 - CLOCKS_APART) <= lasted_s + WRITTEN_TO.total_seconds() or any(abs(step) > 1 for step in steps):
+    if took_s * (1 - CLOCKS_APART) <= lasted_s + WRITTEN_TO.total_seconds() or (abs(steps) > CLOCK_STEP_S).any():
         return []
     words = (
         f"its processes measured for {took_s:.0f} s, and it lasted {lasted_s:.0f} s from its registration to its end"
