@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,14 @@ def test_a_trace_is_the_process_s_own_and_within_the_record(run_copy: Path, wher
     report = verify_folder(run_copy)
     assert report.verdict is EvidenceVerdict.DOES_NOT_HOLD
     assert any("names a trace outside its folder" in check.line for check in report.checks)
+
+
+def test_a_run_lasts_as_long_as_its_processes_measured(run_copy: Path) -> None:
+    """Measured without a word, registered when the figure pleases: whoever does not wait as long again is seen."""
+    stated = read_result(run_copy)
+    at_once = datetime.fromisoformat(stated.started_at) - timedelta(minutes=1)
+    seal_again(run_copy, stated.model_copy(update={"finished_at": at_once.isoformat()}))
+    report = verify_folder(run_copy)
+    wrong = {check.name: check.why for check in report.checks if check.outcome.value == "does not hold"}
+    assert list(wrong) == ["times"]
+    assert "s, and it lasted -60 s from its registration to its end" in wrong["times"]

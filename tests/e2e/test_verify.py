@@ -20,6 +20,8 @@ from lynxbench.evidence.statement import seal_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
+from lynxbench.model.layers import Layer
+from lynxbench.model.load_figures import ModelFigures
 from lynxbench.model.result import Result
 from lynxbench.model.verification import CheckOutcome, EvidenceVerdict
 from lynxbench.record.signature_check import check_envelope
@@ -309,8 +311,32 @@ def test_a_served_run_is_recomputed_from_its_requests(tmp_path: Path) -> None:
     assert held >= {"fp32 accounting", "fp32 requests", "fp32 goodput", "fp32 instrument", "fp32 throughput"}
     _register_as_before(folder)
     assert verify_folder(folder).holds, failing(folder)
-    forge(folder, _served_lie)
+    honest = read_result(folder)
+    forge(folder, _better_machine)
+    lines = failing(folder)
+    assert lines["executor"].startswith("accelerator.cpu_model: stated 'EPYC 9965', registered "), lines
+    forge(folder, lambda _: _served_lie(honest))
     assert "fp32 accounting" in failing(folder)
+    forge(folder, lambda _: _models_lie(honest))
+    assert list(failing(folder)) == ["fp32 models"]
+
+
+def _models_lie(result: Result) -> Result:
+    """Figures of a kind that this contract gives none of."""
+    (one,) = result.per_precision
+    assert one.load is not None
+    counts = {"offered": 9, "ok": 9, "cancelled": 0, "output_tokens_per_s": 9e9}
+    model = ModelFigures(name="mine", share=1.0, first_token_ms=(1.0, 1.0), latency_ms=(1.0, 1.0), **counts)
+    return _part("load", one.load.model_copy(update={"models": (model,)}))(result)
+
+
+def _better_machine(result: Result) -> Result:
+    """A client of a server states what nobody can read again: another processor than the run was announced on."""
+    layer = result.executor.layers[Layer.ACCELERATOR]
+    named = {"cpu_model": layer["cpu_model"].model_copy(update={"value": "EPYC 9965"})}
+    executor = result.executor.merged({Layer.ACCELERATOR: named})
+    ids = {"executor_id": executor.executor_id, "instance_id": executor.instance_id}
+    return result.model_copy(update={"executor": executor, **ids})
 
 
 def _register_as_before(folder: Path) -> None:

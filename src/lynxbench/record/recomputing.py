@@ -6,24 +6,31 @@ from dataclasses import dataclass, field
 
 from lynxbench.errors import BadResult
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.evidence.statement import parse_time
 from lynxbench.load.rolling import read_slices
+from lynxbench.measure.device_conditions import known_values
 from lynxbench.measure.energy import energy_per_request, energy_per_unit
+from lynxbench.measure.interruptions import CLOCK_STEP_S
 from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.validity import without_figures
+from lynxbench.model.activity import WALL_STEP
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
+from lynxbench.model.standing import WRITTEN_TO
 from lynxbench.model.verification import Check, cannot, fails, holds
 from lynxbench.model.workload import SaturatingArrival
 from lynxbench.record.plan_check import process_problems
 from lynxbench.run.attempts import NO_REPORT, kept_attempts
 from lynxbench.run.client_results import ServerCounts, saturation_of
-from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, conclude
+from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, completed, conclude
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
+CLOCKS_APART = 0.001
+"""By so much a clock that is kept by changing its speed may run beside that of the samples."""
 OWN_DEVICES = 3
 """The edition of the rules since which a result's energy is that of its own devices."""
 _FOLDER = re.compile(r"(\d{3,})-(\d{2,})")
@@ -139,6 +146,38 @@ def _stated_live(result: Result, run: RunFolder) -> LiveEvidence:
         restarted=RESTARTED in result.validity.reasons,
         server=ServerCounts(*counted, shares_host=shares_host),
     )
+
+
+def check_served_executor(result: Result, run: RunFolder, conclusion: Conclusion) -> Check:
+    """The executor of a server was read live; beside what drifted it is the one that the run was registered on."""
+    from lynxbench.run.served_run import server_drift  # what asks servers is needed for them alone
+
+    registered = completed(run.registration.executor, run, conclusion.attempts)
+    told = {(change.layer, change.name) for change in result.executor_drift}
+    for change in server_drift(registered, result.executor):
+        if (change.layer, change.name) not in told:
+            name = f"{change.layer.value}.{change.name}"
+            return fails("executor", f"{name}: stated {change.after!r:.60}, registered {change.before!r:.60}")
+    return cannot("executor", "as registered; what else was read live from the server nobody can read again")
+
+
+def check_times(result: Result, conclusion: Conclusion) -> list[Check]:
+    """A line where a run lasted less than its processes, one after another: then they were measured before it.
+
+    Nothing is said where the time of day was set meanwhile, which is a doubt of its own.
+    """
+    columns = {} if conclusion.telemetry is None else conclusion.telemetry.columns
+    steps = known_values(columns.get(WALL_STEP))
+    lasted_s = (parse_time(result.finished_at) - parse_time(result.started_at)).total_seconds()
+    measured = [process.samples.iterations for process in conclusion.processes if len(process.samples.iterations)]
+    # Requests overlap, and an endurance run may go on after its machine was started again.
+    took_s = sum(min(float(each.seconds.sum()), (each.end_ns[-1] - each.start_ns[0]) / 1e9) for each in measured)
+    if took_s * (1 - CLOCKS_APART) <= lasted_s + WRITTEN_TO.total_seconds() or (abs(steps) > CLOCK_STEP_S).any():
+        return []
+    words = (
+        f"its processes measured for {took_s:.0f} s, and it lasted {lasted_s:.0f} s from its registration to its end"
+    )
+    return [fails("times", words)]
 
 
 def check_attempts(result: Result, run: RunFolder, samples: Sequence[CountedProcess] | None) -> list[Check]:

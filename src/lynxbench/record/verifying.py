@@ -32,6 +32,8 @@ from lynxbench.record.recomputing import (
     check_attempts,
     check_edition,
     check_rollups,
+    check_served_executor,
+    check_times,
     recompute_run,
     recompute_samples,
 )
@@ -65,6 +67,8 @@ LOAD_FIGURES: Final = (
     "load", "budget", "accounting", "offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "tokens",
     "cache", "instrument", "saturation", "records",
 )  # fmt: skip
+LOAD_FIGURES_OF_SOME: Final = ("sources", "models", "sessions", "answers", "mlperf", "speculation", "node", "kernels")
+"""Those that few contracts ask for: each has a line where it is stated, or should have been."""
 
 
 def verify_folder(
@@ -288,8 +292,9 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
         for name in LOAD_FIGURES:
             line = f"{label} {name.removesuffix('_per_s').replace('_', ' ')}"
             checks.append(compare(line, getattr(stated.load, name), getattr(part.load, name)))
-        if stated.load.mlperf is not None or part.load.mlperf is not None:
-            checks.append(compare(f"{label} mlperf", stated.load.mlperf, part.load.mlperf))
+        for name in LOAD_FIGURES_OF_SOME:
+            sides = getattr(stated.load, name), getattr(part.load, name)
+            checks += [compare(f"{label} {name}", *sides)] if any(sides) else []
         checks += check_saturation(f"{label} saturation", stated.load.saturation)
         checks.append(cannot(f"{label} server counters", LIVE))
     elif (stated.load is None) != (part.load is None):
@@ -313,8 +318,10 @@ def _check_whole(result: Result, again: Recomputed, run: RunFolder | None) -> li
         compare("precisions", [part.precision.value for part in result.per_precision],
                 [precision.value for precision in result.contract.workload.precisions]),
     ]  # fmt: skip
-    if made is None or isinstance(result.contract.engine, ServedEngine):
-        checks.append(cannot("executor", NOT_HERE if made is None else LIVE))
+    if made is None or run is None:
+        checks.append(cannot("executor", NOT_HERE))
+    elif isinstance(result.contract.engine, ServedEngine):
+        checks.append(check_served_executor(result, run, made))
     else:
         checks.append(compare("executor", result.executor, made.executor))
         checks.append(compare("ceilings", result.ceilings, made.ceilings))
@@ -324,5 +331,6 @@ def _check_whole(result: Result, again: Recomputed, run: RunFolder | None) -> li
         checks.append(cannot("validity", "the verdict holds; the words of a process that died were known to the run"))
     else:
         checks.append(compare("validity", result.validity, again.validity))
+    checks += check_times(result, made) if made is not None else []
     checks.append(cannot("executor drift and times", "clocks and the machine were read while it ran"))
     return checks

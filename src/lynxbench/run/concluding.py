@@ -81,7 +81,7 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     return Conclusion(
         attempts=attempts,
         telemetry=telemetry,
-        executor=_with_processes(with_attestation(live.executor, run.path), attempts),
+        executor=completed(live.executor, run, attempts),
         per_precision=tuple(results),
         processes=tuple(processes),
         validity=validity,
@@ -125,8 +125,12 @@ def _without_figures(result: PrecisionResult) -> PrecisionResult:
     return emptied.model_copy(update={"load": emptied.load.without_figures()})
 
 
-def _with_processes(executor: Executor, attempts: tuple[Attempt, ...]) -> Executor:
-    """The captured layers with what the measured processes themselves knew; the reference's process speaks first."""
+def completed(executor: Executor, run: RunFolder, attempts: tuple[Attempt, ...]) -> Executor:
+    """The captured layers with what the hardware answered for the run, and what the measured processes themselves knew.
+
+    The reference's process speaks first.
+    """
+    executor = with_attestation(executor, run.path)
     for attempt in reversed([attempt for attempt in attempts if attempt.done]):
         executor = executor.merged(attempt.report.fields)
     return executor

@@ -142,7 +142,7 @@ class ServedStrategy:
         restarted = first is not None and (last is None or (first.pid, first.started) != (last.pid, last.started))
         return LiveEvidence(
             executor=with_server(host, after),
-            drift=_drift(with_server(host, before), with_server(capture_host(self._declaration), after)),
+            drift=server_drift(with_server(host, before), with_server(capture_host(self._declaration), after)),
             restarted=restarted,
             server=counts_between(contract, before, after),
         )
@@ -273,7 +273,7 @@ def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -
     return {f"triton_{name}": float(count) for name, count in spent.items() if not name.endswith("_ns")} | seconds
 
 
-def _drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:
+def server_drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:
     """What changed while the server was measured. Libraries loaded on first use are no change; replaced ones are."""
     changes = []
     for change in difference(before, after, (Tier.CONFIGURATION,)):

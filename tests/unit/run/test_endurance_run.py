@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from forged_runs import seal_again
+from forged_runs import change_document, seal_again
 from lynxbench.cli.progress import TerminalProgress
 from lynxbench.errors import BadFile, CannotRun
 from lynxbench.evidence.documents import read_result
@@ -38,6 +39,9 @@ CONTRACT = endurance_contract()
 def begun(out: Path) -> RunFolder:
     """A run killed with -9 after 200 s and after 300 s more, then rebooted: the third process has another clock."""
     run = begin_contract(CONTRACT, out, None)
+    hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="seconds")  # no run is shorter than its work
+    change_document(run.path / "registration.json", lambda said: said.update(registered_at=hour_ago))
+    run = RunFolder.open(run.path)
     (slot,) = run.registration.plan
     for seconds, begun_s, noon_s in ((203, 10**5, 0), (303, 10**5 + 250, 0)):
         iterations = made_iterations(seconds, seed=seconds, begun_ns=begun_s * SECOND)
