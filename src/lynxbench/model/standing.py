@@ -193,7 +193,8 @@ class Standing(Document):
             return "untrusted"
         if self.revoked_signers:
             return "key revoked"
-        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in self.reruns):
+        reproduced = [rerun for rerun in self.reruns if rerun.text == RerunVerdict.REPRODUCED]
+        if any(not set(rerun.by.split(", ")) <= set(self.signed_by) for rerun in reproduced):  # not by itself
             return "reproduced"
         return "verified" if self.verified else "recorded"
 
