@@ -194,9 +194,11 @@ class Standing(Document):
         if self.revoked_signers:
             return "key revoked"
         reproduced = [rerun for rerun in self.reruns if rerun.text == RerunVerdict.REPRODUCED]
-        if any(not set(rerun.by.split(", ")) <= set(self.signed_by) for rerun in reproduced):  # not by itself
+        if any(not set(rerun.by.split(", ")) <= set(self.signed_by) for rerun in reproduced):
             return "reproduced"
-        return "verified" if self.verified else "recorded"
+        if self.verified:
+            return "verified"
+        return "self-reproduced" if reproduced else "recorded"
 
 
 def recordings_of(result_id: str, entries: Sequence[VoicedEntry]) -> list[VoicedEntry]:
