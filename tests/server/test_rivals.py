@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from hosted import OTHER, TEAM, Caller, World, hosted, made_result, make_world, plant_notice, trust_all
+from hosted import OTHER, TEAM, Caller, World, hosted, made_result, make_world, plant_notice, record, trust_all
 from lynxbench.ledger.bundle import import_bundle
 from lynxbench.ledger.result_summary import summary_of
+from lynxbench.model.entries import RerunVerdict, ResultRerun, RunRegistered
 from lynxbench.record.recording import seal
 from lynxbench.server.rights import API, AccessScope
 from lynxbench.watch.store_tables import notices
@@ -110,3 +111,23 @@ def test_a_log_is_held_against_no_contract_whose_text_is_not_here(place: World) 
     place.server.ledger.log.append(seal(summary, place.team.key))
     answer = place.caller("submitter").ask("POST", f"{API}/contracts/{result.contract_id}/likeness", b"{}")
     assert (answer.status, "its text is not in this ledger" in answer.text) == (404, True)
+
+
+def test_whoever_speaks_of_an_id_that_is_not_here_makes_no_other_ambiguous(place: World) -> None:
+    victim, own = place.results[8], made_result(305)
+    result_id, contract_id = (name[:20] + "0" * 44 for name in (victim.result_id, victim.contract_id))
+    with place.other.open() as ledger:
+        record(ledger, own, place.other.key)
+        again = ResultRerun(result_id=own.result_id, rerun_id=result_id, verdict=RerunVerdict.REPRODUCED, effects={})
+        ledger.log.append(seal(again, place.other.key))
+    token = place.server.access.make_token("stranger", "all", place.server.access.user("stranger").scopes).text
+    rival = Caller(place.port, token)
+    assert rival.submit(place.other.bundle(own)).status == 200
+    begun = RunRegistered(
+        run_id="of-nothing", nonce="n" * 32, contract_id=contract_id, executor_id=contract_id, processes_planned=5
+    )
+    envelope = seal(begun, place.other.key).to_bytes().decode()
+    assert rival.json("POST", f"{API}/registrations", {"envelope": envelope}).status == 200
+    caller = place.caller("reader")
+    assert caller.get(f"/results/{victim.result_id[:12]}").status == 200
+    assert caller.get(f"{API}/contracts/{victim.contract_id[:12]}").json()["contract_id"] == victim.contract_id

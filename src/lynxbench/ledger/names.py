@@ -5,14 +5,16 @@ machines are lettered in the order in which a ledger first saw them.
 """
 
 import re
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy import text as statement
 
 from lynxbench.errors import EvidenceInvalid, NotFound
-from lynxbench.ledger.ledger_tables import results, subjects
+from lynxbench.ledger.ledger_tables import entries, results, subjects
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.model.canonical import short
+from lynxbench.model.entries import EntryKind
 
 LEAST_DIGITS = 4
 LAST = "last"
@@ -83,14 +85,27 @@ def _bare(text: str) -> str:
 
 
 def _beginning(ledger: Ledger, text: str, what: str) -> list[str]:
-    bare = _bare(text)
-    chosen = select(subjects.c.id).where(subjects.c.what == what)
+    """Ids that begin so, of anything that an entry speaks of."""
+    return _ids(ledger, text, subjects.c.id, subjects.c.what == what)
+
+
+def _held(ledger: Ledger, text: str, what: str) -> list[str]:
+    """The same, of what is in the ledger itself: whoever speaks of an id that is not here makes no other ambiguous."""
+    if what not in _BY_RESULT:
+        return []
+    ids = _ids(ledger, text, _BY_RESULT[what])
+    if what == "contract":
+        ids += _ids(ledger, text, entries.c.contract_id, entries.c.kind == EntryKind.CONTRACT.value)
+    return sorted(set(ids))
+
+
+def _ids(ledger: Ledger, text: str, column: ColumnElement[Any], *where: ColumnElement[bool]) -> list[str]:
+    bare, chosen = _bare(text), select(column).where(*where)
     if len(bare) == FULL_ID:  # one entry that speaks of it is enough: a contract has thousands
-        chosen = chosen.where(subjects.c.id == bare).limit(1)
+        chosen = chosen.where(column == bare).limit(1)
     else:
-        within = chosen.where(subjects.c.id >= bare, subjects.c.id < bare + "g")
-        chosen = within.distinct().order_by(subjects.c.id).limit(5)
-    return [str(row.id) for row in ledger.database.rows(chosen)]
+        chosen = chosen.where(column >= bare, column < bare + "g").distinct().order_by(column).limit(5)
+    return [str(row[0]) for row in ledger.database.rows(chosen)]
 
 
 def find_id(ledger: Ledger, text: str, what: str) -> str:
@@ -155,7 +170,7 @@ def _letter(place: int) -> str:
 
 
 def _only(ledger: Ledger, text: str, what: str, plural: str) -> str | None:
-    ids = _beginning(ledger, text, what)
+    ids = _held(ledger, text, what) or _beginning(ledger, text, what)
     if len(ids) > 1:
         raise NotFound(f"{text}: {plural} {', '.join(short(name) for name in ids)} begin so; give more digits")
     return ids[0] if ids else None

@@ -198,7 +198,9 @@ class Standing(Document):
         reproduced = [rerun for rerun in self.reruns if rerun.text == RerunVerdict.REPRODUCED]
         if any(not set(rerun.by.split(_AND)) <= set(self.signed_by) for rerun in reproduced):  # by another team
             return "reproduced"
-        return "verified" if self.verified else "recorded"
+        if self.verified:
+            return "verified"
+        return "self-reproduced" if reproduced else "recorded"
 
 
 def recordings_of(result_id: str, entries: Sequence[VoicedEntry]) -> list[VoicedEntry]:

@@ -103,6 +103,9 @@ def test_a_verification_by_its_own_team_is_told_as_that() -> None:
     assert "verified by its own team alone" in own.words
     again = ResultRerun(result_id=RESULT, rerun_id=sha("two"), verdict=RerunVerdict.REPRODUCED, effects={})
     assert "reproduced by alpha" in _standing(*theirs, (again, ALPHA)).words, "measured anew, and by whom is said"
+    assert _standing(*theirs, (again, ALPHA)).short == "self-reproduced", "a list does not say by whom"
+    assert _standing(*theirs, (again, ALPHA), (holds, BRAVO)).short == "verified"
+    assert _standing(*theirs, (again, ALPHA), (again, BRAVO)).short == "reproduced"
     assert _standing(*theirs, (recorded("one"), BRAVO), (holds, BRAVO)).short == "recorded", "whoever signed it again"
     assert _standing(*theirs, (holds, BRAVO)).short == "verified"
     assert _standing(*theirs, (again, BRAVO)).short == "reproduced"
