@@ -241,7 +241,7 @@ def test_the_rerun_was_a_reproduction_by_its_own_team(home: Path) -> None:
     assert "reproduced by local" in " ".join(done.out.split())
     done = lynxbench_here("results", "list", "--limit", "100", cwd=home, LYNXBENCH_HOME=str(home / "home"))
     line = next(line for line in done.out.splitlines() if line.startswith("d1a0ee75"))
-    assert line.rstrip().endswith("recorded"), "a list says `reproduced` of another team's rerun alone"
+    assert line.rstrip().endswith(" self-reproduced"), "a list says `reproduced` of another team's rerun alone"
 
 
 def test_a_bundle_is_refused_without_its_key(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_verification_by_its_own_team_is_told_as_that() -> None:
 def test_a_result_is_not_reproduced_by_its_own_team_nor_by_itself() -> None:
     theirs = [(registered("one"), ALPHA), (recorded("one"), ALPHA)]
     again = ResultRerun(result_id=RESULT, rerun_id=sha("two"), verdict=RerunVerdict.REPRODUCED, effects={})
-    assert _standing(*theirs, (again, ALPHA)).short == "recorded"
+    assert _standing(*theirs, (again, ALPHA)).short == "self-reproduced"
     holds = ResultVerified(result_id=RESULT, holds=True, checks=("figures: holds",))
     assert _standing(*theirs, (holds, BRAVO), (again, ALPHA)).short == "verified"
     assert _standing(*theirs, (again, BOTH)).short == "reproduced", "another team stands behind it as well"
