@@ -11,7 +11,6 @@ from sqlalchemy import Connection, bindparam, select
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
-from lynxbench.evidence.run_folder import REGISTRATION_FILE
 from lynxbench.evidence.statement import open_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import entries
@@ -72,6 +71,8 @@ def announced_otherwise(registration: Entry, recorded: Entry) -> str:
     What was announced is a document, named by its hash in an entry from before the first sample. Of an announcement
     without one, or an entry of anything but a result, nothing can be said.
     """
+    from lynxbench.evidence.run_folder import REGISTRATION_FILE  # a list of results needs nothing of runs
+
     announced, brought = (
         next((blob.sha256 for blob in entry.blobs if blob.name == REGISTRATION_FILE), None)
         for entry in (registration, recorded)

@@ -78,7 +78,7 @@ class Contacts:
         if not self._store.change(delete(contacts).where(*mine)):
             raise NotFound(f"no {channel[:20]} of {owner[:80]!r}")
 
-    def secret(self, owner: str, address: str) -> str | None:
+    def secret(self, owner: str, address: str = "") -> str | None:
         """What signs a webhook to this owner, or to the one among several who is reached there."""
         rows = self._store.rows(select(contacts).where(contacts.c.channel == WEBHOOK))
         there = (row for row in rows if row.address == address and row.owner in owner)
