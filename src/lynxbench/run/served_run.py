@@ -135,14 +135,17 @@ class ServedStrategy:
         return FreshProcess(program, job, registration.threads, beside=lambda: () if server is None else (server.pid,))
 
     def observe(self, run: RunFolder) -> LiveEvidence:
-        """Capture the server and this machine again: what was counted, and whether they are still what they were."""
+        """Capture the server and this machine again: what was counted, and whether they are still what was registered.
+
+        A run that was resumed may have met another server than the one that it began with.
+        """
         contract, host, before = run.registration.contract, self._host, self._server
         after = self._look(contract)
         first, last = before.process, after.process
         restarted = first is not None and (last is None or (first.pid, first.started) != (last.pid, last.started))
         return LiveEvidence(
             executor=with_server(host, after),
-            drift=server_drift(with_server(host, before), with_server(capture_host(self._declaration), after)),
+            drift=server_drift(run.registration.executor, with_server(capture_host(self._declaration), after)),
             restarted=restarted,
             server=counts_between(contract, before, after),
         )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lynxbench.attribute.tile.request_split import split_requests
+from lynxbench.contract.loader import parse_contract
+from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.executor.server import counted_between, parse_metrics, sum_counters
-from lynxbench.run.served_run import _spent
+from lynxbench.load.ground_truth import Behaviour
+from lynxbench.load.truth_process import running_server
+from lynxbench.model.contract import Contract
+from lynxbench.run.served_run import ServedStrategy, _spent
+from served import served_contract
 
 TGI = """\
 # HELP tgi_request_count Total number of requests
@@ -55,3 +63,24 @@ def test_tgi_is_split_into_prefill_and_decode_by_what_a_run_keeps() -> None:
     assert split.seconds["decode"] == pytest.approx(3.0 * 90 / 120)
     assert split.seconds["network"] == pytest.approx(0.2)
     assert split.approximate == ("TGI counts inference as one: it is divided as the server's batches were",)
+
+
+def test_a_resumed_run_tells_that_it_met_another_server_than_it_began_with(tmp_path: Path) -> None:
+    with running_server(Behaviour(itl_ms=1)) as first, running_server(Behaviour(itl_ms=2)) as second:
+        agreed, other = (parse_contract(served_contract(server.url)) for server in (first, second))
+
+        class Moved(ServedStrategy):
+            """What listens at the address of the contract is another server now."""
+
+            def _asked(self, contract: Contract) -> Contract:
+                return other
+
+        begun = ServedStrategy(None)
+        run = begun.register(agreed, tmp_path)
+        unchanged = ServedStrategy(None)
+        for strategy, told in ((begun, False), (unchanged, False), (Moved(None), True)):
+            if strategy is not begun:
+                strategy.resume(RunFolder.open(run.path))
+            drift = strategy.observe(RunFolder.open(run.path)).drift
+            assert ("server_command" in [change.name for change in drift]) is told
+            assert told or drift == ()
