@@ -7,6 +7,7 @@ which may well be none. A drift or a wandering level is no place: it is said wit
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -122,8 +123,9 @@ def read_history(
 ) -> History:
     """Order the points, find where the level changed, and tie each place to what changed in the record."""
     ordered = tuple(sorted(points, key=lambda point: (point.started_at, point.result_id)))
-    units = [point.unit for point in ordered]
-    unit = units[-1] if units else ""
+    units = Counter(point.unit for point in reversed(ordered))
+    # what most of them count, and of as many the newest: one that counts something else empties no series
+    unit = max(units, key=units.__getitem__, default="")
     others = [point for point in ordered if point.unit != unit]
     series = tuple(point for point in ordered if point.unit == unit)
     left_out = (*left_out, *(f"{point.result_id[:12]}: counts {point.unit}, not {unit}" for point in others))

@@ -180,3 +180,20 @@ def test_a_record_change_in_a_drift_is_not_blamed_for_it() -> None:
     assert change.moved is False, "the results after it are lower because all of them fall"
     assert change.effect.low < 1 < change.effect.high
     assert "beside the drift" in change.basis
+
+
+def test_one_that_counts_something_else_empties_no_series() -> None:
+    results = _results(5, 5, 1.0, {})
+    points = [point for one in results if isinstance(point := point_of(one, Precision.FP32), HistoryPoint)]
+
+    def read(units: str) -> History:
+        counted = [point.model_copy(update={"unit": unit}) for point, unit in zip(points, units, strict=True)]
+        kept = {"contract_id": results[0].contract_id, "contract": "compared", "precision": Precision.FP32}
+        return read_history(counted, **kept)
+
+    newest = read("aaaab")
+    assert (newest.unit, len(newest.points)) == ("a", 4)
+    assert [line.endswith("counts b, not a") for line in newest.left_out] == [True]
+    assert read("abbbb").unit == "b"
+    assert read("xaabb").unit == "b", "of as many the newest"
+    assert read_history((), contract_id="c", contract="c", precision=Precision.FP32).unit == ""
