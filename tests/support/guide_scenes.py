@@ -208,8 +208,8 @@ def _buy(scene: Scene) -> None:
 
 
 def _compare(scene: Scene) -> None:
-    for name in ("main", "branch"):
-        shutil.copytree(scene.folder / "results" / "before", scene.folder / "results" / name)
+    for name, measured in (("main", "before"), ("branch", "after")):
+        shutil.copytree(scene.folder / "results" / measured, scene.folder / "results" / name)
 
 
 def _log(scene: Scene) -> None:

@@ -28,6 +28,8 @@ def date_ticks(low_s: float, high_s: float, about: int) -> list[tuple[float, str
     before = ""
     for index in range(math.ceil((low_s - origin) / step), math.floor((high_s - origin) / step) + 1):
         at = index * step + origin
+        if not low_s <= at <= high_s:  # a quotient is rounded
+            continue
         moment = _moment(at)
         day = f"{moment:%Y-%m-%d}"
         clock = f"{moment:%H:%M:%S}" if step < 60 else f"{moment:%H:%M}"

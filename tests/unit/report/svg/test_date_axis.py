@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lynxbench.report.svg.canvas import Scale
@@ -31,6 +31,7 @@ def test_labels_are_dates_of_the_calendar(days: float, first: str, last: str) ->
 
 
 @given(st.floats(0, 4e9), st.floats(1e-3, 3e9), st.integers(1, 12))
+@example(low=5e-324, span=2.0, about=1)
 def test_ticks_lie_inside_and_are_few(low: float, span: float, about: int) -> None:
     marks = date_ticks(low, low + span, about)
     assert all(low <= at <= low + span for at, _ in marks)
