@@ -154,7 +154,7 @@ def check_served_executor(result: Result, run: RunFolder, conclusion: Conclusion
 
     registered = completed(run.registration.executor, run, conclusion.attempts)
     told = {(change.layer, change.name) for change in result.executor_drift}
-    for change in server_drift(registered, result.executor):
+    for change in server_drift(registered, result.executor, started_again=True):
         if (change.layer, change.name) not in told:
             name = f"{change.layer.value}.{change.name}"
             return fails("executor", f"{name}: stated {change.after!r:.60}, registered {change.before!r:.60}")

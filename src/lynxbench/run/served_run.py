@@ -48,6 +48,8 @@ COUNTED_PARTS = (
     *("e2e_request", "tgi_request_duration", "tgi_request_validation"),
 )
 """Counters of a server that say where requests spent their time."""
+FOUND_AT_START = ("server_info",)
+"""What a server finds out at every start, such as how many blocks of cache it has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,14 @@ class ServedStrategy:
         after = self._look(contract)
         first, last = before.process, after.process
         restarted = first is not None and (last is None or (first.pid, first.started) != (last.pid, last.started))
+        now = with_server(capture_host(self._declaration), after)
+        since = (
+            *server_drift(run.registration.executor, now, started_again=True),
+            *server_drift(with_server(host, before), now),
+        )
         return LiveEvidence(
             executor=with_server(host, after),
-            drift=server_drift(run.registration.executor, with_server(capture_host(self._declaration), after)),
+            drift=tuple({(change.layer, change.name): change for change in since}.values()),
             restarted=restarted,
             server=counts_between(contract, before, after),
         )
@@ -276,10 +283,15 @@ def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -
     return {f"triton_{name}": float(count) for name, count in spent.items() if not name.endswith("_ns")} | seconds
 
 
-def server_drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:
-    """What changed while the server was measured. Libraries loaded on first use are no change; replaced ones are."""
+def server_drift(before: Executor, after: Executor, *, started_again: bool = False) -> tuple[FieldChange, ...]:
+    """What changed while the server was measured. Libraries loaded on first use are no change; replaced ones are.
+
+    One that was started again meanwhile, by the run or by its owner, has found out some things anew.
+    """
     changes = []
     for change in difference(before, after, (Tier.CONFIGURATION,)):
+        if started_again and change.name in FOUND_AT_START:
+            continue
         old, new = change.before, change.after
         libraries = change.name.endswith("libraries") and isinstance(old, dict) and isinstance(new, dict)
         if not libraries or any(new.get(name) != value for name, value in old.items()):  # type: ignore[union-attr]

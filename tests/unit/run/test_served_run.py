@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compared import make_executor
 from lynxbench.attribute.tile.request_split import split_requests
 from lynxbench.contract.loader import parse_contract
 from lynxbench.evidence.run_folder import RunFolder
@@ -13,7 +14,7 @@ from lynxbench.executor.server import counted_between, parse_metrics, sum_counte
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.contract import Contract
-from lynxbench.run.served_run import ServedStrategy, _spent
+from lynxbench.run.served_run import ServedStrategy, _spent, server_drift
 from served import served_contract
 
 TGI = """\
@@ -84,3 +85,15 @@ def test_a_resumed_run_tells_that_it_met_another_server_than_it_began_with(tmp_p
             drift = strategy.observe(RunFolder.open(run.path)).drift
             assert ("server_command" in [change.name for change in drift]) is told
             assert told or drift == ()
+
+
+def test_what_a_server_finds_at_every_start_is_no_other_server() -> None:
+    """A launched server is started again for every restart: vLLM then has some blocks of cache more or fewer."""
+    found = {"serving.server_info": {"vllm:cache_config_info": {"num_gpu_blocks": "27301"}}}
+    before = make_executor({**found, "serving.server_command": ["vllm", "serve"]})
+    again = {"serving.server_info": {"vllm:cache_config_info": {"num_gpu_blocks": "27298"}}}
+    after = make_executor({**again, "serving.server_command": ["vllm", "serve"]})
+    other = make_executor({**again, "serving.server_command": ["vllm", "serve", "--enforce-eager"]})
+    assert [change.name for change in server_drift(before, after)] == ["server_info"], "of one and the same start"
+    assert server_drift(before, after, started_again=True) == ()
+    assert [change.name for change in server_drift(before, other, started_again=True)] == ["server_command"]
