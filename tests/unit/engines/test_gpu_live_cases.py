@@ -19,6 +19,10 @@ CASES = [
     "answered", "lastly", "crumbs", "expanded", "converged", "flashed", "unfolded", "averaged", "reordered",
     "saved", "normed", "spectral", "adapters", "cumulated", "alerted", "batched",
 ]  # fmt: skip
+FURTHER = [
+    "tables", "warped", "filtered", "stacked", "tokenised", "normalised", "judged", "outer", "looked", "measured",
+    "plain", "inverted", "logged", "deepcopied", "bucketed",
+]  # fmt: skip
 DRAWN = ["careless"]
 """Its cause draws at random: results agree only on average."""
 
@@ -50,7 +54,7 @@ def results(case: str) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES + FURTHER)
 def test_a_fix_does_the_same_work(case: str) -> None:
     planted, fixed = results(case)
     assert len(planted) == len(fixed) > 0
@@ -71,4 +75,6 @@ def test_a_fix_of_what_is_drawn_has_the_same_shape_and_finite_numbers(case: str)
 def test_every_unseen_case_is_tried_here_and_none_is_known_already() -> None:
     live = importlib.import_module("gpu_live")
     assert sorted(live.UNSEEN) == sorted(CASES + DRAWN)
+    assert sorted(live.FURTHER) == sorted(FURTHER)
     assert not set(live.UNSEEN) & set(live.KNOWN)
+    assert not set(live.FURTHER) & set(live.KNOWN | live.UNSEEN)
