@@ -153,7 +153,7 @@ class Deepcopied:
 
     def fixed(self) -> None:
         """In one pass."""
-        self.y = torch._foreach_lerp(self.start, self.weights, 0.1)
+        self.y = list(torch._foreach_lerp(self.start, self.weights, 0.1))
 
 
 class Bucketed:
@@ -286,10 +286,9 @@ class Logged:
     """Numbers of every step written to a file as text."""
 
     def setup(self) -> None:
-        """Products of a few milliseconds, and a file."""
+        """Products of a few milliseconds."""
         side = size(4096, 16)
         self.x, self.w = tensor(side, side), tensor(side, side) * 0.01
-        self.file = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the case
 
     def fixed(self) -> None:
         """Computed."""
@@ -302,9 +301,9 @@ class Logged:
         """Computed, formatted number by number, written."""
         self.fixed()
         row = self.y[0].float().tolist()
-        for _ in range(8):
-            self.file.write(",".join(f"{number:.6f}" for number in row) + "\n")
-        self.file.flush()
+        with tempfile.TemporaryFile("w") as file:
+            for _ in range(8):
+                file.write(",".join(f"{number:.6f}" for number in row) + "\n")
 
 
 class Judged:

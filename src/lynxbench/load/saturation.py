@@ -25,7 +25,7 @@ from lynxbench.load.saturation_judge import (
     prospect,
 )
 from lynxbench.load.saturation_pool import SeenRates, is_broken, is_met
-from lynxbench.load.saturation_result import Saturation, describe
+from lynxbench.load.saturation_result import Saturation, describe, met_for_a_while
 from lynxbench.load.saturation_stream import SoFar, Start
 
 AIM = 0.6
@@ -378,15 +378,15 @@ class _Search:
 
     def _note(self, passed: float | None, failed: float | None, confirmed: bool, at_least: float | None) -> str:
         if passed is None:
-            return f"no rate passed within the budget: nothing is claimed{self._needed(self._claim_rate())}"
+            seen = met_for_a_while(self.seen.probes)
+            return f"no rate passed within the budget: nothing is claimed{seen}{self._needed(self._claim_rate())}"
         if not confirmed:
             shown = "" if at_least is None else f"holds at least {at_least:.4g} /s, not shown beyond: "
             return f"{shown}the claim was not confirmed by a follow-up within the budget{self._needed(passed)}"
         if failed is None:
             return "no rate was shown to fail up to the completion-rate ceiling"
-        if failed / passed - 1 > self.rule.tolerance * 1.001:
-            return f"the pair is {failed / passed - 1:.0%} apart: what lies between was not decided"
-        return ""
+        wide = failed / passed - 1 > self.rule.tolerance * 1.001
+        return f"the pair is {failed / passed - 1:.0%} apart: what lies between was not decided" if wide else ""
 
     def _needed(self, rate_per_s: float | None) -> str:
         """How much more time a confirmed claim would take, where time is what was missing."""

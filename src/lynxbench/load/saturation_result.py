@@ -86,6 +86,30 @@ class Saturation:
         return next((p.goodput_per_s for p in self.curve() if p.rate_per_s == self.passed_per_s), None)
 
 
+def met_for_a_while(probes: Sequence[Judged]) -> str:
+    """Of a search that shows nothing: the highest rate that met its bounds as long as it was asked, and why that is
+    no claim; nothing where a rate missed one, at it or under it."""
+    asked: dict[float, list[Judged]] = {}
+    for probe in probes:
+        if not probe.scout:
+            asked.setdefault(probe.rate_per_s, []).append(probe)
+    met: list[Judged] = []
+    for rate in sorted(asked):
+        columns = zip(*(probe.shares for probe in asked[rate]), strict=True)
+        if any(sum(one.late for one in own) > own[0].bound.violations * sum(o.counted for o in own) for own in columns):
+            break
+        met = asked[rate]
+    if not met:
+        return ""
+    late = max(round(sum(share.late for share in own)) for own in zip(*(p.shares for p in met), strict=True))
+    counted, rate = sum(probe.shares[0].counted for probe in met), met[0].rate_per_s
+    together_s = max(share.correlation_requests for probe in met for share in probe.shares) / rate
+    return (
+        f"; at {rate:.4g} /s {late or 'none'} of {counted} requests {'were' if late > 1 else 'was'} late in "
+        f"{counted / rate:.0f} s, which is no claim: slow ones come together, here for about {together_s:.2g} s"
+    )
+
+
 def describe(
     rate_per_s: float,
     latencies_s: Float64,
