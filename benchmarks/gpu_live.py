@@ -124,7 +124,7 @@ def timed_s(steps: tuple[Any, Any], seconds: float) -> tuple[float, float]:
     return median(times[0]), median(times[1])
 
 
-def measure_truth(cases: list[str], into: Path) -> None:
+def measure_truth(cases: list[str], into: Path, *, compiled: bool) -> None:
     """Planted and fixed step of every case; one that fails is left out, with a word."""
     import torch
 
@@ -135,8 +135,11 @@ def measure_truth(cases: list[str], into: Path) -> None:
             function.setup()
             gc.collect()
             gc.freeze()  # as a run's process does: scans of what imports left behind are nobody's step
-            planted_s, fixed_s = timed_s((function, function.fixed), 0.4)
+            fixed = torch.compile(function.__call__, dynamic=False) if compiled else function.fixed
+            planted_s, fixed_s = timed_s((function, fixed), 0.4)
             known[case] = {"planted_ms": planted_s * 1e3, "fixed_ms": fixed_s * 1e3}
+            if compiled:
+                print(f"{case}: {planted_s * 1e3:.3f} ms, {fixed_s * 1e3:.3f} compiled", flush=True)
         except Exception as error:  # one case must not cost the others
             print(f"FAILED {case}: its fix could not be timed: {error!r}"[:300], flush=True)
         function.__dict__.clear()
@@ -274,13 +277,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each case is measured")
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no case after so many seconds")
     parser.add_argument("--out", type=Path, help="keep evidence and figures in this folder")
-    parser.add_argument("--truth", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--truth", type=Path, help="only time the fixes, into this file")
+    parser.add_argument("--compiled", action="store_true", help="with --truth: the planted step compiled, as its fix")
     options = parser.parse_args()
     began = time.monotonic()
     device = find_device()
     cases = (options.case or list(SETS[options.set]))[: options.first]
     if options.truth is not None:
-        measure_truth(cases, options.truth)
+        measure_truth(cases, options.truth, compiled=options.compiled)
         return 0
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
