@@ -21,7 +21,7 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 9
+RULES = 10
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
@@ -34,7 +34,8 @@ little is read are the software's; hardware-bound says that it takes the work as
 level, the gain's range covers the removal of either and of both; accuracy is undetermined where the reference's
 answers ignore the prompt or prefer no token. 8: pages from a disk that nobody waited for are no doubt; gains on a CPU
 leave an operator's start behind, reach as far as merged calls do, and products in 64 bits are the software's. 9: large
-rows that are only written in another order are copies, and so the software's."""
+rows that are only written in another order are copies, and so the software's. 10: a pass writes what
+its operands make together, and is merged with a reduction that reads its result at once."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

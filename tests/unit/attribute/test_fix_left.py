@@ -237,3 +237,89 @@ def test_a_step_that_only_copies_may_have_nothing_else_to_do(
     assert attribute(device_steps(make_event, copy), 0.8).bound is Bound.HARDWARE
     used = attribute(device_steps(make_event, copy, ("aten::sum", 0.01, make_operands((10, 10)))), 0.81)
     assert (used.bound, used.weak) == (Bound.SOFTWARE, True), "something reads the copy, however briefly"
+
+
+WIDE, ROW = (1000, 2000), (1000, 1)
+"""Eight megabytes: 0.4 ms to read or to write at the ceiling of 20 GB/s; and a factor for each row."""
+
+
+def test_a_pass_and_the_reduction_of_its_result_are_one(
+    make_event: Make, make_operands: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """Both run at their ceilings, and yet two thirds of the bytes are a result that nobody else reads."""
+    weighed, summed = make_operands(WIDE, ROW), make_operands(WIDE)
+    steps = device_steps(make_event, ("aten::mul", 0.8, weighed), ("aten::sum", 0.4, summed))
+    said = attribute(steps, 1.2, rules=10)
+    assert (said.bound, said.bottleneck, said.layer) == (Bound.SOFTWARE, Category.MEMORY_BANDWIDTH, Layer.RUNTIME)
+    assert "fused operators avoid" in said.sentence
+    assert said.gain_if_removed.estimate == pytest.approx(3.0, rel=0.05)
+    assert attribute(steps, 1.2, rules=9).bound is Bound.HARDWARE, "what the edition before said stays"
+
+
+@pytest.mark.parametrize(
+    ("first", "behind"),
+    [
+        ("aten::mul", [("aten::mm", 0.5, (WIDE, (2000, 5)))]),
+        ("aten::mul", [("aten::relu", 0.8, (WIDE,))]),
+        ("aten::mul_", []),
+    ],
+    ids=["a product may read it", "a pass may read it", "written in place"],
+)
+def test_where_others_may_want_the_result_only_reading_it_back_is_saved(
+    make_event: Make,
+    make_operands: Make,
+    attribute: Callable[..., Attribution],
+    first: str,
+    behind: list[tuple[str, float, tuple[tuple[int, int], ...]]],
+) -> None:
+    later = [(name, took, make_operands(*shapes)) for name, took, shapes in behind]
+    steps = device_steps(
+        make_event, (first, 0.8, make_operands(WIDE, ROW)), ("aten::sum", 0.4, make_operands(WIDE)), *later
+    )
+    step_ms = 1.2 + sum(took for _, took, _ in behind)
+    said = attribute(steps, step_ms, rules=10)
+    left = step_ms / (step_ms - 0.4)
+    if said.bound is Bound.SOFTWARE:
+        assert said.gain_if_removed.estimate == pytest.approx(left, rel=0.03)
+    else:
+        assert left < 1 / (1 - 0.25), "too little to be called the cause"
+
+
+@pytest.mark.parametrize(
+    ("pass_name", "behind", "reads"),
+    [
+        ("aten::mul", "aten::sort", WIDE),
+        ("aten::mul", "aten::sum", (1000, 500)),
+        ("aten::_softmax", "aten::sum", WIDE),
+        ("aten::mm", "aten::sum", WIDE),
+    ],
+    ids=["a sort goes over it again and again", "another size", "rows are normed in several passes", "a product"],
+)
+def test_what_is_no_pass_with_its_reduction_stays_as_it_was(
+    make_event: Make,
+    make_operands: Make,
+    attribute: Callable[..., Attribution],
+    pass_name: str,
+    behind: str,
+    reads: tuple[int, int],
+) -> None:
+    operands = make_operands((1000, 1000), (1000, 2000)) if pass_name == "aten::mm" else make_operands(WIDE)
+    steps = device_steps(make_event, (pass_name, 0.8, operands), (behind, 0.4, make_operands(reads)))
+    after, before = (attribute(steps, 1.2, rules=rules) for rules in (10, 9))
+    assert (after.bound, after.layer, after.sentence) == (before.bound, before.layer, before.sentence)
+    assert after.gain_if_removed == before.gain_if_removed
+
+
+def test_rows_against_columns_make_a_table(
+    make_event: Make, make_operands: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """Differences of all pairs: eight megabytes come of two thousand numbers, and are written at the ceiling."""
+    pairs = ("aten::sub", 0.4, make_operands((1000, 1), (1, 2000)))
+    table = device_steps(make_event, pairs, ("aten::relu", 0.8, make_operands(WIDE)))
+    said = attribute(table, 1.2, rules=10)
+    assert (said.bound, said.layer) == (Bound.SOFTWARE, Layer.RUNTIME)
+    assert "fused operators avoid" in said.sentence
+    assert said.gain_if_removed.low <= 3.0 <= said.gain_if_removed.high, "only the last result is written"
+    alone = device_steps(make_event, pairs)
+    assert attribute(alone, 0.4, rules=10).bound is Bound.HARDWARE
+    assert attribute(alone, 0.4, rules=9).bound is not Bound.HARDWARE, "as if next to nothing had been written"

@@ -57,6 +57,31 @@ def test_passes_count_distinct_bytes() -> None:
     )
 
 
+BF16 = "c10::BFloat16"
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "written"),
+    [
+        ("aten::sub", (tensor(30, 1), tensor(1, 50)), 30 * 50 * 4),
+        ("aten::sub", (tensor(30, 1, 8, dtype=BF16), tensor(50, 8, dtype=BF16)), 30 * 50 * 8 * 2),
+        ("aten::add", (tensor(7), tensor(3, 1)), 21 * 4),
+        ("aten::mul", (tensor(40, 8, dtype=BF16), tensor(8)), 40 * 8 * 4),
+        ("aten::mul", (tensor(40, 8, dtype=BF16), tensor()), 40 * 8 * 2),
+        ("aten::mul_", (tensor(40, 8, dtype=BF16), tensor(8)), 40 * 8 * 2),
+        ("aten::eq", (tensor(30, 1, dtype="long int"), tensor(64, dtype="long int")), 30 * 64),
+        ("aten::isnan", (tensor(30, 40),), 30 * 40),
+        ("aten::add", (tensor(100), tensor(100)), 400),
+        ("aten::add", (tensor(3, 4), tensor(5, 6)), 30 * 4),
+    ],
+)
+def test_a_pass_writes_what_its_operands_make_together(
+    name: str, operands: tuple[OperandTensor, ...], written: int
+) -> None:
+    """Wider formats win, but not those of single numbers; operands that do not go together are taken as before."""
+    assert work(name, *operands).written_bytes == written
+
+
 def test_lists_of_tensors() -> None:
     cat = OperatorCall(((tensor(4, 8, dtype="list element"), tensor(4, 8, dtype="list element")), ()))
     found = estimate_work("aten::cat", OperatorKind.COPY, cat)

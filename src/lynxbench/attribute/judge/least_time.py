@@ -195,11 +195,11 @@ class Fusion:
     """How many such there are: as many calls fewer again."""
 
 
-def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
+def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> Fusion:
     """Chains of passes in the last step, and the time that their intermediate results cost.
 
     `joined`: the kernels of one operator are one pass. One on more elements than 32 bits count is cut into several,
-    and only one of them carries the operands.
+    and only one of them carries the operands. `summed`: a single pass with a reduction behind it is a chain too.
     """
     saved = [0.0, 0.0]
     lengths: list[int] = []
@@ -208,7 +208,8 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
     chain: list[OperatorGroup] = []
     before: OperatorGroup | None = None
     in_order = [book.groups[index] for index in book.sequence]
-    for group in (*(_joined(in_order) if joined else in_order), None):
+    ordered = [*(_joined(in_order) if joined else in_order), None]
+    for place, group in enumerate(ordered):
         if group is not None and (group.kind in TRANSPARENT or _is_aside(chain, group)):
             continue
         if group is not None and _joins(chain, group):
@@ -216,10 +217,13 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
             continue
         parts = _attention_ns(before, chain, group, book.ceilings)
         attention += parts is not None
-        if parts is None and len(chain) > 1:
+        length = len(chain)
+        if parts is None and length > 1:
             parts = _saved_ns(chain)
+        elif parts is None and summed and length and group is not None and _is_summed(chain[0], group):
+            parts, length = _summed_ns(chain[0], group, ordered[place + 1 :]), 2
         if parts is not None:
-            lengths.append(len(chain))
+            lengths.append(length)
             saved = [total + part for total, part in zip(saved, parts, strict=True)]
             folded += _folded_ns(chain, group, parts[1])
             reduced += _reduced_ns(chain, group, parts[1])
@@ -235,11 +239,43 @@ def find_fusion(book: TimeBook, *, joined: bool = True) -> Fusion:
 
 def _reduced_ns(chain: list[OperatorGroup], following: OperatorGroup | None, saved_ns: float) -> list[float]:
     """What a reduction that reads the chain's result saves as the end of the chain; nothing where none follows."""
-    last, reads = chain[-1].work, following.work if following is not None else None
-    if following is None or last is None or reads is None or following.kind is not OperatorKind.REDUCTION:
+    if following is None or not _is_reduced(chain[-1], following):
         return []
-    same = SAME_SIZE * last.written_bytes <= reads.read_bytes <= last.written_bytes / SAME_SIZE
-    return [max(0.0, _saved_ns([*chain, following])[1] - saved_ns)] if same else []
+    return [max(0.0, _saved_ns([*chain, following])[1] - saved_ns)]
+
+
+def _is_reduced(last: OperatorGroup, following: OperatorGroup) -> bool:
+    """Whether what comes next is a reduction that reads as much as a pass wrote."""
+    if last.work is None or following.work is None or following.kind is not OperatorKind.REDUCTION:
+        return False
+    written = last.work.written_bytes
+    return SAME_SIZE * written <= following.work.read_bytes <= written / SAME_SIZE
+
+
+def _is_summed(first: OperatorGroup, following: OperatorGroup) -> bool:
+    """Whether a single pass and what comes next could be one: not where that goes over its operand several times."""
+    once = first.kind is not OperatorKind.NORMALISATION and not is_many_passes(following.name)
+    return once and _is_reduced(first, following)
+
+
+def _summed_ns(
+    first: OperatorGroup, reduction: OperatorGroup, later: Sequence[OperatorGroup | None]
+) -> tuple[float, float]:
+    """What a pass and a reduction of its result save as one: the result, or reading it back where others may want it.
+
+    Others may where it was written in place, or where any later operator reads as much: a trace does not tell whose
+    memory it is.
+    """
+    assert first.work is not None
+    assert reduction.work is not None
+    written = first.work.written_bytes
+    reads = (group.work.read_bytes for group in later if group is not None and group.work is not None)
+    if not first.name.endswith("_") and not any(read >= SAME_SIZE * written for read in reads):
+        return _saved_ns([first, reduction])
+    took = first.self_ns / first.calls + reduction.self_ns / reduction.calls
+    moved = first.work.total_bytes + reduction.work.total_bytes
+    read_back = took * min(written, reduction.work.read_bytes) / moved if moved else 0.0
+    return read_back, read_back
 
 
 def _folded_ns(chain: list[OperatorGroup], following: OperatorGroup | None, saved_ns: float) -> float:

@@ -6,7 +6,8 @@ element once (a dimension of stride 0 is read once), so the figure is a floor an
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lynxbench.attribute.judge.roofline import OperatorWork
 from lynxbench.attribute.read.operands import (
@@ -24,12 +25,20 @@ PACKED_ITEM_BYTES = 1
 INTEGER_DTYPE = "int8"
 NBITS_BYTES = 0.5
 """Weights of MatMulNBits are four bits wide in every model seen; scales add a few percent and are operands."""
+TRUTHS = frozenset(
+    {"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "isneginf", "isposinf"}
+    | {"logical_and", "logical_or", "logical_not", "logical_xor"}
+)
+"""Passes whose results take a byte each."""
 GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
 _INTEGERS = re.compile(r"\[(\s*-?\d+\s*(?:,\s*-?\d+\s*)*)\]")
 
 
-def estimate_work(name: str, kind: OperatorKind, call: OperatorCall) -> OperatorWork | None:
-    """The work of one call, or None where the operands do not tell."""
+def estimate_work(name: str, kind: OperatorKind, call: OperatorCall, *, broadcast: bool = True) -> OperatorWork | None:
+    """The work of one call, or None where the operands do not tell.
+
+    `broadcast`: a pass writes what its operands make together, and not only as much as the largest of them.
+    """
     if not call.tensors:
         return None
     short = name.rpartition("::")[2].partition(".")[0]
@@ -39,6 +48,8 @@ def estimate_work(name: str, kind: OperatorKind, call: OperatorCall) -> Operator
         else:
             rule = _RULES.get(short) or (_product_rule(short) if kind is OperatorKind.PRODUCT else _BY_KIND.get(kind))
             work = rule(short, call) if rule is not None else None
+            if broadcast and rule is _elementwise and work is not None:
+                work = _broadcast_work(short, call, work)
     except (IndexError, ValueError):
         return None  # an operand list unlike any seen: say nothing rather than something wrong
     if work is None or (work.flops <= 0 and work.total_bytes <= 0):
@@ -169,6 +180,34 @@ def _elementwise(short: str, call: OperatorCall) -> OperatorWork | None:
     wide = _widest(call)
     floating = next((tensor for tensor in call.tensors if tensor.sizes and tensor.dtype in DTYPE_PRECISION), wide)
     return OperatorWork(float(wide.elements), call.footprint, float(wide.elements * floating.item_bytes), wide.dtype)
+
+
+def _broadcast_work(short: str, call: OperatorCall, work: OperatorWork) -> OperatorWork:
+    """The same with the result that operands of different sizes make: rows against columns make a table."""
+    sizes = _broadcast([tensor.sizes for tensor in call.tensors])
+    if sizes is None or len(call.arguments[0]) > 1 or short.startswith(("_foreach", "_fused")):
+        return work
+    elements = float(math.prod(sizes))
+    formats = [tensor.item_bytes for tensor in call.tensors if tensor.sizes and tensor.dtype in DTYPE_PRECISION]
+    item_bytes = max(formats, default=_widest(call).item_bytes)
+    if short.endswith("_") and call.arguments[0]:
+        item_bytes = call.tensor(0).item_bytes
+    elif short in TRUTHS:
+        item_bytes = 1
+    return replace(work, flops=elements, written_bytes=elements * item_bytes)
+
+
+def _broadcast(operands: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The sizes of what operands make together, aligned at their last dimension; None where they do not go together."""
+    longest = max(map(len, operands), default=0)
+    aligned = zip(*((1,) * (longest - len(sizes)) + sizes for sizes in operands), strict=True)
+    whole = []
+    for column in aligned:
+        wide = {size for size in column if size != 1}
+        if len(wide) > 1:
+            return None
+        whole.append(wide.pop() if wide else 1)
+    return tuple(whole)
 
 
 def _widest(call: OperatorCall) -> OperandTensor:

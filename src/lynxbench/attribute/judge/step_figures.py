@@ -40,6 +40,8 @@ HOST_ENDS = 8
 """… since which gains on a CPU leave an operator's start behind, and reach as far as merged calls and formats do."""
 REORDERED = 9
 """… since which rows that are only written in another order are copies."""
+SUMMED = 10
+"""… since which a pass writes what its operands make together, and is merged with a reduction that reads it at once."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -184,7 +186,7 @@ def measure_steps(
     damaged = tiling.trace.damaged or misnested or not (tiling.on_device or book.groups)
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
-    fusion = find_fusion(book, joined=rules >= ACCOUNTED)
+    fusion = find_fusion(book, joined=rules >= ACCOUNTED, summed=rules >= SUMMED)
     unread = find_unread(book) if rules >= NEEDED else None
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
     return StepFigures(

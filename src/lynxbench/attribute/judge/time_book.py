@@ -97,11 +97,14 @@ class TimeBook:
         return column
 
 
-def keep_book(tiling: Tiling, ceilings: Ceilings) -> TimeBook:
-    """Every stretch to its category: its cause where one is known, else what bounds the operator at work."""
+def keep_book(tiling: Tiling, ceilings: Ceilings, *, broadcast: bool = True) -> TimeBook:
+    """Every stretch to its category: its cause where one is known, else what bounds the operator at work.
+
+    `broadcast` as for `estimate_work`.
+    """
     ceilings = ceilings if tiling.on_device else ceilings.on_host()
     classify = _classify_activity if tiling.on_device else _classify_operator
-    groups = [(_belonging(classify(calls, ceilings), calls), calls) for calls in tiling.calls]
+    groups = [(_belonging(classify(calls, ceilings, broadcast), calls), calls) for calls in tiling.calls]
     groups.sort(key=lambda pair: (-pair[0].self_ns, pair[0].name))
     row_code = np.full(len(tiling.trace), CODE[Category.UNATTRIBUTED], dtype=np.int64)
     row_group = np.full(len(tiling.trace), NONE, dtype=np.int64)
@@ -163,10 +166,10 @@ _BY_KIND: dict[OperatorKind, Category] = {
 }
 
 
-def _classify_operator(calls: AlikeCalls, ceilings: Ceilings) -> OperatorGroup:
+def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, broadcast: bool) -> OperatorGroup:
     name, took = calls.operator or "", calls.took_ns
     kind = operator_kind(name)
-    work = estimate_work(name, kind, calls.call) if calls.call is not None else None
+    work = estimate_work(name, kind, calls.call, broadcast=broadcast) if calls.call is not None else None
     usual = float(np.median(took))
     best = attain(work, ceilings) if work is not None else None
     tiny = is_tiny(usual, best.ns if best is not None else None)
@@ -189,7 +192,7 @@ def _classify_operator(calls: AlikeCalls, ceilings: Ceilings) -> OperatorGroup:
 # --- what bounds an activity of the device --------------------------------------------------------------------------
 
 
-def _classify_activity(calls: AlikeCalls, ceilings: Ceilings) -> OperatorGroup:
+def _classify_activity(calls: AlikeCalls, ceilings: Ceilings, broadcast: bool) -> OperatorGroup:
     kernel, count, total = calls.kernel or "", len(calls.took_ns), int(calls.took_ns.sum())
     by_kernel = kernel_kind(kernel)
     if calls.kind is EventKind.MEMCPY:
@@ -205,7 +208,7 @@ def _classify_activity(calls: AlikeCalls, ceilings: Ceilings) -> OperatorGroup:
     kind = operator_kind(name) if calls.operator is not None else by_kernel
     if kind in (OperatorKind.DISPATCH, OperatorKind.FOREIGN, OperatorKind.ALLOCATION, OperatorKind.COMPILED):
         kind = by_kernel
-    work = estimate_work(name, kind, calls.call) if calls.call is not None else None
+    work = estimate_work(name, kind, calls.call, broadcast=broadcast) if calls.call is not None else None
     best = attain(work, ceilings) if work is not None else None
     if best is not None:
         category = best.bound
