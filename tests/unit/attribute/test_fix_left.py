@@ -239,6 +239,7 @@ def test_a_step_that_only_copies_may_have_nothing_else_to_do(
     assert (used.bound, used.weak) == (Bound.SOFTWARE, True), "something reads the copy, however briefly"
 
 
+PRODUCT = {"Input Dims": [[500, 1000], [1000, 1000]], "Input type": ["float"] * 2}
 WIDE, ROW = (1000, 2000), (1000, 1)
 """Eight megabytes: 0.4 ms to read or to write at the ceiling of 20 GB/s; and a factor for each row."""
 
@@ -323,3 +324,19 @@ def test_rows_against_columns_make_a_table(
     alone = device_steps(make_event, pairs)
     assert attribute(alone, 0.4, rules=10).bound is Bound.HARDWARE
     assert attribute(alone, 0.4, rules=9).bound is not Bound.HARDWARE, "as if next to nothing had been written"
+
+
+@pytest.mark.parametrize("operator", ["aten::sort", "aten::topk", "aten::_unique2", "aten::kthvalue"])
+def test_a_step_that_mostly_sorts_says_so_and_what_to_try(
+    make_event: Make, make_operands: Make, attribute: Callable[..., Attribution], operator: str
+) -> None:
+    """Nobody is blamed: the whole order may be needed. But fewer bits of weights would help nobody."""
+    ordering = (operator, 3.0, make_operands(WIDE))
+    steps = device_steps(make_event, ordering, ("aten::mul", 0.8, make_operands(WIDE, ROW)))
+    said = attribute(steps, 3.8, rules=10)
+    assert (said.bound, said.layer, said.owner) == (Bound.UNDETERMINED, None, None)
+    assert "sorts and the like take 79% of it" in said.sentence
+    assert "topk" in said.next_step
+    assert "shapes or ceilings are missing" in attribute(steps, 3.8, rules=9).sentence
+    few = device_steps(make_event, (operator, 0.3, make_operands((1000, 200))), ("aten::mm", 11.0, PRODUCT))
+    assert "sorts" not in attribute(few, 11.3, rules=10).sentence

@@ -37,7 +37,7 @@ def _cause(keys: dict[str, Any]) -> CategoryCause:
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
 CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
-SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED, RELAID, UNREAD = (
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED = (
     _TABLE[name]
     for name in (
         "slow_kernels",
@@ -51,6 +51,7 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, 
         "masked",
         "relaid",
         "unread",
+        "ordered",
     )
 )
 HOST_LAUNCH = replace(

@@ -13,6 +13,7 @@ from lynxbench.attribute.judge.causes import (
     MOST_REMOVABLE,
     NARROWER,
     NO_GAIN,
+    ORDERED,
     PICKED,
     RELAID,
     SLOW_KERNELS,
@@ -42,12 +43,13 @@ from lynxbench.attribute.judge.step_figures import (
     REORDERED,
     REPLAYED,
     SOFTWARE,
+    SUMMED,
     WHOLE,
     StepFigures,
     VerdictDraft,
 )
 from lynxbench.attribute.judge.time_book import KERNELS
-from lynxbench.attribute.read.operator_names import OperatorKind, is_relocation
+from lynxbench.attribute.read.operator_names import OperatorKind, is_ordering, is_relocation
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
@@ -121,6 +123,10 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     narrowed = _gain_of_contracts_format(figures) if rules >= HOST_ENDS else None
     if narrowed is not None:
         return VerdictDraft(top, Bound.SOFTWARE, WIDER, weak, narrowed)
+    ordered = _ordered(figures) if rules >= SUMMED and not efficiency.is_known else 0.0
+    if ordered >= DOMINANT:
+        reason = f"sorts and the like take {ordered:.0%} of it, and a trace does not tell how little would have done"
+        return VerdictDraft(top, Bound.UNDETERMINED, ORDERED, weak, NO_GAIN, reason)
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
     if not efficiency.is_known:
@@ -160,6 +166,13 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
             gain = cap_range(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
     return _judge_between(figures, top, gain, weak, rules)
+
+
+def _ordered(figures: StepFigures) -> float:
+    """The share of the kernels' time that goes to putting operands in order."""
+    kernels = [group for group in figures.book.groups if group.category in KERNELS]
+    taken = sum(group.self_ns for group in kernels)
+    return sum(group.self_ns for group in kernels if is_ordering(group.name)) / taken if taken else 0.0
 
 
 def _judge_near(figures: StepFigures, top: Category, weak: bool, gain: Interval, lasting: float) -> VerdictDraft:

@@ -171,6 +171,14 @@ def is_many_passes(operator: str) -> bool:
     return _MANY_PASSES.search(operator) is not None
 
 
+_ORDERING = re.compile(r"sort|topk|unique|kthvalue|median|quantile|::mode$", re.IGNORECASE)
+
+
+def is_ordering(operator: str) -> bool:
+    """Whether an operator puts its operand in order, or a part of it."""
+    return _ORDERING.search(operator) is not None
+
+
 _WHOLE_GRAPH = re.compile(r"^(CUDA graph|TensorRT engine$|\{ForeignNode\[|custom-call([._]\d+)?$|fusion([._]\d+)?$)")
 """What runs inside is not known."""
 _BY_NAME: tuple[tuple[re.Pattern[str], OperatorKind], ...] = (
