@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
+
 import pytest
+import torch
 
 from lynxbench.engines.torch.profiling import (
     NAME_HOLDS,
     describe_kernels,
     matrix_kernels,
+    own_times,
     share_of_time,
     with_operands,
 )
@@ -132,3 +137,58 @@ def test_a_compiled_kernel_is_known_by_what_it_reads(operands: tuple[str, ...], 
 def test_four_bits_are_known_by_their_kernel() -> None:
     name = "void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_RM<(at::native::KReductionType)0>>"
     assert share_of_time(Precision.INT4_WEIGHT_ONLY, matrix_kernels({name: 1.0})) == 1.0
+
+
+# --- operators of a CPU, by the time that is their own ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """An event as the profiler's library hands it out."""
+
+    called: str
+    start: int
+    took: int
+    thread: int = 1
+
+    def name(self) -> str:
+        return self.called
+
+    def start_ns(self) -> int:
+        return self.start
+
+    def duration_ns(self) -> int:
+        return self.took
+
+    def start_thread_id(self) -> int:
+        return self.thread
+
+
+def test_the_time_of_an_operator_is_without_that_of_those_it_calls() -> None:
+    spans = [
+        Span("aten::linear", 0, 10_000),
+        Span("aten::t", 500, 500),
+        Span("aten::addmm", 1_000, 8_000),
+        Span("aten::linear", 10_000, 3_000),
+        Span("aten::addmm", 10_000, 3_000),
+        Span("aten::mm", 2_000, 4_000, thread=2),
+    ]
+    found = own_times(spans)
+    assert found == {"aten::addmm": 11.0, "aten::mm": 4.0, "aten::linear": 1.5, "aten::t": 0.5}
+    assert list(found) == ["aten::addmm", "aten::mm", "aten::linear", "aten::t"], "longest first"
+
+
+def test_own_times_are_those_of_the_profilers_own_averages() -> None:
+    layer = torch.nn.TransformerEncoderLayer(32, 2, batch_first=True).eval()
+    x = torch.randn(2, 8, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler, torch.no_grad():
+            layer(x)
+            torch.relu(x @ x.transpose(1, 2)).sum()
+        averages = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
+    found = own_times(profiler.profiler.kineto_results.events())
+    assert set(found) >= {name for name in averages if name.startswith("aten::")}
+    for name, us in averages.items():
+        assert found[name] == pytest.approx(us, abs=0.01)
+    assert "aten::bmm" in found
