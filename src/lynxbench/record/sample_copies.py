@@ -8,7 +8,7 @@ change no duration.
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -55,13 +55,37 @@ def check_own_samples(ledger: OpenLedger, result_id: str, trust: TrustList | Non
     if recorded is None:
         return ()
     others = _with_a_mean_of(ledger.log, recorded)
-    mine = _durations(ledger, recorded) if others else {}
-    told = []
-    for other in others:
-        shared = shared_processes(mine, _durations(ledger, other))
-        if shared:
-            told.append(_judged(recorded, other, f"{shared} of its {len(mine)} processes", trust))
-    return tuple(told) or (holds(OWN_SAMPLES, "no other run of this ledger has them"),)
+    mine = _durations(ledger.blobs.get, recorded) if others else {}
+    beside = ((other, _durations(ledger.blobs.get, other)) for other in others)
+    told = _told(recorded, mine, beside, trust)
+    return told or (holds(OWN_SAMPLES, "no other run of this ledger has them"),)
+
+
+def check_among(
+    recorded: Sequence[Logged], document: Callable[[str], bytes], trust: TrustList
+) -> dict[str, tuple[Check, ...]]:
+    """The same of results that come together, in their log's order: of each by its id, what is to be told."""
+    columns = [_durations(document, logged) for logged in recorded]
+    holders: dict[bytes, set[int]] = {}
+    for place, mine in enumerate(columns):
+        for column in mine.values():
+            holders.setdefault(column, set()).add(place)
+    told = {}
+    for place, (logged, mine) in enumerate(zip(recorded, columns, strict=True)):
+        places = {other for column in mine.values() for other in holders[column]} - {place}
+        others = [(recorded[other], columns[other]) for other in sorted(places)]
+        beside = [(other, theirs) for other, theirs in others if _body(other).run_id != _body(logged).run_id]
+        told[_body(logged).result_id] = _told(logged, mine, beside, trust)
+    return told
+
+
+def _told(
+    recorded: Logged, mine: Durations, beside: Iterable[tuple[Logged, Durations]], trust: TrustList | None
+) -> tuple[Check, ...]:
+    shares = ((other, shared_processes(mine, theirs)) for other, theirs in beside)
+    return tuple(
+        _judged(recorded, other, f"{shared} of its {len(mine)} processes", trust) for other, shared in shares if shared
+    )
 
 
 def copied_lines(ledger: OpenLedger, names: Iterable[str], trust: TrustList) -> list[str]:
@@ -111,7 +135,7 @@ def _with_a_mean_of(log: Ledger, recorded: Logged) -> list[Logged]:
     return sorted(find_results(log, oldest).values(), key=lambda logged: logged.seq)
 
 
-def _durations(ledger: OpenLedger, recorded: Logged) -> Durations:
+def _durations(document: Callable[[str], bytes], recorded: Logged) -> Durations:
     """Nothing where the samples cannot be read: that is told of the result whose they are."""
     named = next((blob.sha256 for blob in recorded.entry.blobs if blob.name == SAMPLES_FILE), None)
     if named is None:
@@ -119,7 +143,7 @@ def _durations(ledger: OpenLedger, recorded: Logged) -> Durations:
     with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         file = Path(temporary) / SAMPLES_FILE
         try:
-            file.write_bytes(ledger.blobs.get(named))
+            file.write_bytes(document(named))
             return durations_of(read_samples(file))
         except (BadResult, EvidenceInvalid):
             return {}

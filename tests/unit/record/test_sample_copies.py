@@ -13,9 +13,11 @@ from command_line import lynxbench_here
 from forged_runs import bundle_of, change_document, conclude_again, forged_run, seal_again, stretch
 from hosted import Team, make_team
 from lynxbench.evidence.documents import read_result
-from lynxbench.ledger.bundle import import_bundle
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.verification import Check, CheckOutcome
+from lynxbench.record.bundled_results import read_stranger_bundle, verify_bundled
 from lynxbench.record.recording import record_folder
 from lynxbench.record.sample_copies import OWN_SAMPLES, check_own_samples, copied_lines, shared_processes
 from lynxbench.server.recompute_worker import recompute
@@ -218,3 +220,23 @@ def test_verify_import_and_a_server_say_it(one: Team, spin_run: Path, tmp_path: 
         assert state is RecomputationState.REFUTED
         assert [each for each in lines if each.startswith(f"{OWN_SAMPLES}: does not hold")] == lines
         assert recompute(ledger, honest, tmp_path / "again", whole=True)[0] is RecomputationState.HOLDS
+
+
+def test_a_bundle_that_holds_both_says_it_and_one_that_holds_its_own_does_not(
+    one: Team, spin_run: Path, tmp_path: Path
+) -> None:
+    runs = {1: True, 2: True, 3: False}
+    with one.open() as ledger:
+        folders = [forged_run(spin_run, tmp_path, number, copied=copied) for number, copied in runs.items()]
+        first, copy, own = (record_folder(ledger, folder, one.key).result_id for folder in folders)
+        trust = one.keyring.trust
+        bundle = tmp_path / "all.lynx"
+        export_bundle(ledger, [copy, own, first], bundle, one.key, trust, datetime.now(UTC))
+    read = read_stranger_bundle(bundle, TrustList())
+    reports = {report.result_id: report for report in verify_bundled(read, [copy, own, first])}
+    said = {name: [check for check in report.checks if check.name == OWN_SAMPLES] for name, report in reports.items()}
+    assert said[own] == []
+    assert [check.outcome for check in said[first]] == [CheckOutcome.HOLDS]
+    assert [check.outcome for check in said[copy]] == [CheckOutcome.DOES_NOT_HOLD]
+    verdicts = [reports[name].verdict.value for name in (first, own, copy)]
+    assert verdicts == ["holds", "holds", "does not hold"]
