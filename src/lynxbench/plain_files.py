@@ -11,6 +11,10 @@ LARGEST_EVIDENCE_BYTES = 4 << 30
 
 PIECE_BYTES = 1 << 20
 
+UNFOLDS_FREELY_BYTES = 256 << 20
+MOST_UNFOLDED = 100
+"""Traces and logs unfold to ten to thirty times their packed size; what exceeds both was made to fill a memory."""
+
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -41,6 +45,11 @@ def open_plain(path: Path) -> BufferedReader:
 def open_given(path: Path) -> BufferedReader:
     """The same for a file that a person names on the command line, where it may also be what a shell opened."""
     return path.open("rb") if str(path).startswith(_GIVEN) else open_plain(path)
+
+
+def unfolds_too_far(unfolded: int, packed: int) -> bool:
+    """Whether packed bytes gave more than anything that was written down gives."""
+    return unfolded > max(UNFOLDS_FREELY_BYTES, MOST_UNFOLDED * packed)
 
 
 def read_plain(path: Path, most_bytes: int = LARGEST_EVIDENCE_BYTES) -> bytes:

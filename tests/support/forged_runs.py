@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hosted import Team
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
@@ -23,8 +25,11 @@ from lynxbench.run.concluding import LiveEvidence, conclude, first_attribution
 Lie = Callable[[PrecisionResult], dict[str, Any]]
 
 
-def forged_run(run: Path, where: Path, number: int, lie: Lie = lambda part: {}) -> Path:
-    """Another run of the same contract with the same files, whose first precision states something else."""
+def forged_run(run: Path, where: Path, number: int, lie: Lie = lambda part: {}, *, copied: bool = False) -> Path:
+    """Another run of the same contract, whose first precision states something else.
+
+    Its samples are its own: the last of each process took so many nanoseconds longer; or `copied`, as they are.
+    """
     folder = where / f"run-{number}"
     shutil.copytree(run, folder)
     (folder / "entry.dsse.json").unlink(missing_ok=True)
@@ -32,11 +37,24 @@ def forged_run(run: Path, where: Path, number: int, lie: Lie = lambda part: {}) 
     nonce = f"{number:06x}{registration['nonce'][6:]}"
     run_id = f"{registration['run_id'].rpartition('-')[0]}-{nonce[:6]}"
     (folder / "registration.json").write_text(json.dumps({**registration, "nonce": nonce, "run_id": run_id}))
+    seal_again(folder, read_result(folder).model_copy(update={"run_id": run_id}))
+    if not copied:
+        stretch(folder, by_ns=number)
     result = read_result(folder)
     first, *others = result.per_precision
     parts = (first.model_copy(update=lie(first)), *others)
-    seal_again(folder, result.model_copy(update={"run_id": run_id, "per_precision": parts}))
+    seal_again(folder, result.model_copy(update={"per_precision": parts}))
     return folder
+
+
+def stretch(folder: Path, *, by_ns: int = 0, shift_ns: int = 0, attempts: str = "*") -> None:
+    """Samples that all began later, the last of each process longer by so much; what is stated follows from them."""
+    for file in (folder / "attempts").glob(f"{attempts}/iterations.bin"):
+        rows = np.fromfile(file, dtype="<i8").reshape(-1, 4)
+        rows[:, :2] += shift_ns
+        rows[-1, 1] += by_ns
+        file.write_bytes(rows.tobytes())
+    conclude_again(folder)
 
 
 def seal_again(folder: Path, result: Result) -> Result:

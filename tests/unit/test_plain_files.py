@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lynxbench.attribute.read.csv_tables import read_table_rows
+from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.read.rocprof import read_rocprof_document
+from lynxbench.attribute.read.trace_columns import read_columns
 from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.documents import read_document, read_result
 from lynxbench.evidence.keys import read_card
@@ -60,6 +64,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "series": read_series,
     "request log": read_log,
     "telemetry": read_telemetry,
+    "chrome trace": read_trace,
+    "trace columns": read_columns,
+    "rocprofv3 document": read_rocprof_document,
+    "table of a profiler": lambda path: read_table_rows(path, ("Kernel Name",)),
 }
 
 

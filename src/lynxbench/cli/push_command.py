@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import typer
@@ -10,12 +11,15 @@ from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON, LEDGER, SERVER, TOKEN
 from lynxbench.cli.terminal import tell
 from lynxbench.errors import BadInput, EvidenceInvalid, Refused
+from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.bundle import Imported
+from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.names import is_name, looks_like_id
 from lynxbench.model.canonical import short
 from lynxbench.record.gossiping import exchange_checkpoints
 from lynxbench.record.pushing import pull_result, push_results
 from lynxbench.record.remote import Remote, remote_from
+from lynxbench.record.sample_copies import copied_lines
 
 SHOWN = 5
 
@@ -71,6 +75,8 @@ def pull(
         raise BadInput(f"{result!r}: no id or name of a result")
     remote = remote_from(server, token, os.environ)
     pulled = pull_result(result, ledger, remote, os.environ)
+    with opened(ledger, os.environ) as open_:
+        tell_copies(open_, pulled.results)
     told = _exchange(ledger, remote)
     answer(
         as_json,
@@ -92,6 +98,12 @@ def imported_line(imported: Imported) -> str:
     names, teams = ", ".join(short(name) for name in imported.results), ", ".join(imported.teams)
     counted = f"{imported.new} of {imported.entries} entries are new here"
     return f"{names}: verified, signed by {teams}; {counted}\n{left_out_line(imported.left_out)}"
+
+
+def tell_copies(ledger: OpenLedger, results: Sequence[str]) -> None:
+    """A line for each result that was taken in whose samples another run of the ledger has as well."""
+    for line in copied_lines(ledger, results, Keyring().trust):
+        tell(f"lynxbench: {line}")
 
 
 def left_out_line(traces: int) -> str:

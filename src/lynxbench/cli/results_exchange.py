@@ -10,7 +10,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.naming import named_result
 from lynxbench.cli.options import AS_JSON, LEDGER
-from lynxbench.cli.push_command import imported_line, left_out_line
+from lynxbench.cli.push_command import imported_line, left_out_line, tell_copies
 from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -85,6 +85,7 @@ def import_(
         if by_itself and not is_run(file) and looks_like_archive(file):
             imported = import_bundle(open_, file, keyring.trust)
             answer(as_json, lambda: asdict(imported), lambda: imported_line(imported))
+            tell_copies(open_, imported.results)
             return
         key = keyring.signing_key(datetime.now(UTC)).key
         if by_itself and analysis_kind(file) is not None:
@@ -127,6 +128,7 @@ def _export_bundle(ledger: OpenLedger, names: list[str], output: Path, without_t
 def _record_run(ledger: OpenLedger, folder: Path, key: SigningKey) -> tuple[dict[str, object], str]:
     """A run that was not recorded when it ended: what is to be said for programs and for people."""
     recorded = record_folder(ledger, folder, key)
+    tell_copies(ledger, [recorded.result_id])
     document = {"results": [recorded.result_id], "entries": 1, "new": int(recorded.new), "seq": recorded.seq}
     return document, f"{short(recorded.result_id)}: {_taken(recorded)}\n"
 

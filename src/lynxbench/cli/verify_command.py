@@ -16,7 +16,7 @@ from lynxbench.evidence.manifest import MANIFEST_FILE
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.key_log import NEWEST, logged_trust
-from lynxbench.ledger.location import NO_LEDGER, opened
+from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
 from lynxbench.ledger.names import find_analysis, find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
@@ -27,6 +27,7 @@ from lynxbench.record.bundled_results import is_bundle, read_stranger_bundle, ve
 from lynxbench.record.recalling import lay_out, ledger_checks
 from lynxbench.record.recalling_analyses import named_analysis
 from lynxbench.record.recording_analyses import analysis_kind
+from lynxbench.record.sample_copies import check_own_samples
 from lynxbench.record.signature_check import check_envelope
 from lynxbench.record.verifying import verify_folder
 from lynxbench.record.verifying_analyses import ledger_lines, verify_analysis_folder, verify_logged
@@ -149,7 +150,7 @@ def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
                 logged = find_analysis(open_.log, report.result_id)
                 return report if logged is None else report.adding(ledger_lines(open_, logged, trust))
             known = report.result_id and find_result(open_.log, report.result_id) is not None
-            return report.adding(ledger_checks(open_, report.result_id, trust)) if known else report
+            return report.adding(_ledger_lines(open_, report.result_id, trust)) if known else report
     except BadLedger:
         if ledger not in (None, NO_LEDGER):  # one that nobody asked for may be absent
             raise
@@ -186,7 +187,12 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
         folder = Path(temporary) / short(result_id)
         left_out = lay_out(open_, result_id, folder)
         report = verify_folder(folder, _beside(folder, logged_trust(open_.log, trust).at(NEWEST)), left_out)
-        return report.adding(ledger_checks(open_, result_id, trust))
+        return report.adding(_ledger_lines(open_, result_id, trust))
+
+
+def _ledger_lines(ledger: OpenLedger, result_id: str, trust: TrustList) -> tuple[Check, ...]:
+    """What a ledger adds: who signed and what was said, and whether another run of it has the same samples."""
+    return (*ledger_checks(ledger, result_id, trust), *check_own_samples(ledger, result_id, trust))
 
 
 def _record(report: VerificationReport, path: Path, ledger: str | None) -> int:

@@ -87,7 +87,7 @@ def _refuse_another(body: AboutRun, mine: frozenset[str], registration: SignedEn
     registered = registration.entry.body
     assert isinstance(registered, RunRegistered)
     keys = [signature.keyid for signature in registration.envelope.signatures]
-    if not mine & _identities(keys, trust):
+    if not mine & identities(keys, trust):
         known = trust.find(keys[0])
         by = known.team if known is not None else f"key {short(keys[0])}"
         raise EvidenceInvalid(
@@ -122,7 +122,7 @@ def _refuse_second_result(
         if isinstance(other.entry.body, ResultRecorded):
             earlier.append((other.entry.body.result_id, [sig.keyid for sig in other.envelope.signatures]))
     for result_id, keys in earlier:
-        if result_id != body.result_id and mine & _identities(keys, trust):
+        if result_id != body.result_id and mine & identities(keys, trust):
             raise EvidenceInvalid(f"run {body.run_id} already has result {short(result_id)}; a run has one result")
 
 
@@ -142,10 +142,10 @@ def _signers(envelope: Envelope, trust: TrustList) -> frozenset[str]:
     known = [key for key in keys if trust.find(key) is not None]
     if known:
         check_signatures(envelope, trust)  # a wrong one in the name of a known key raises, whatever its time
-    return _identities(known or keys, trust)
+    return identities(known or keys, trust)
 
 
-def _identities(keys: Collection[str], trust: TrustList) -> frozenset[str]:
+def identities(keys: Collection[str], trust: TrustList) -> frozenset[str]:
     """Keys, and the teams that the trust list gives them: a team that somebody named may go on with another key."""
     teams = {known.team for key in keys if (known := trust.find(key)) is not None}
     return frozenset(keys) | {f"team {team}" for team in teams - {LOCAL_TEAM}}

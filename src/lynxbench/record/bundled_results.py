@@ -22,14 +22,17 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.archive import looks_like_archive, read_archive
 from lynxbench.ledger.bundle import KEYS, MAX_LISTING_BYTES, Bundle, Keys, read_bundle
 from lynxbench.ledger.left_out_traces import words_by_result
+from lynxbench.ledger.log import Logged
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
 from lynxbench.plain_files import open_plain
 from lynxbench.record.recalling import Recalled, lay_out_files
+from lynxbench.record.sample_copies import check_among
 from lynxbench.record.signature_check import check_envelope
 from lynxbench.record.verifying import verify_folder
+from lynxbench.run.run_outcome import SAMPLES_FILE
 
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """A claimed key is believed at no time, so it is held against signatures of any."""
@@ -66,11 +69,29 @@ def claimed_trust(path: Path, trust: TrustList) -> TrustList:
 def verify_bundled(read: ReadBundle, results: Iterable[str]) -> tuple[VerificationReport, ...]:
     """Each of these results computed again from what the bundle holds of it, with who signed and what was said."""
     reports = []
+    copies = _copies_among(read)
     for result_id in results:
         with laid_out(read.bundle, result_id) as (folder, left_out):
-            beside = (*_signature_lines(read, result_id, folder), *_said(read, result_id))
+            beside = (*_signature_lines(read, result_id, folder), *_said(read, result_id), *copies[result_id])
             reports.append(verify_folder(folder, beside, left_out))
     return tuple(reports)
+
+
+def _copies_among(read: ReadBundle) -> dict[str, tuple[Check, ...]]:
+    """Results of the bundle that rest on the same samples, by their ids; when its log took them in it does not say."""
+    first: dict[str, Logged] = {}
+    for number, envelope in enumerate(read.bundle.envelopes):
+        entry = open_entry(envelope)
+        if isinstance(entry.body, ResultRecorded):
+            logged = Logged(number, read.bundle.checkpoint.made_at, envelope, entry)
+            first.setdefault(entry.body.result_id, logged)
+    here = read.bundle.blobs
+
+    def is_whole(logged: Logged) -> bool:
+        return all(blob.sha256 in here for blob in logged.entry.blobs if blob.name == SAMPLES_FILE)
+
+    brought = [logged for logged in first.values() if is_whole(logged)]
+    return dict.fromkeys(first, ()) | check_among(brought, here.__getitem__, read.claimed)
 
 
 @contextmanager

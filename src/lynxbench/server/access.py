@@ -8,10 +8,10 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from lynxbench.errors import BadInput, NotFound
-from lynxbench.model.team_names import team_problem
+from lynxbench.model.team_names import looks_like, team_problem
 from lynxbench.server.rights import AccessScope, Principal, Scopes, parse_scopes, scopes_text
 from lynxbench.watch.store import Store, later_text, now_text
 from lynxbench.watch.store_tables import identities, sessions, teams, tokens, users
@@ -81,8 +81,7 @@ class Access:
         if problem is not None:
             raise BadInput(problem)
         with self._store.writing() as connection:
-            if connection.execute(select(teams.c.name).where(teams.c.name == name)).first() is None:
-                connection.execute(insert(teams), [{"name": name, "made_at": now_text()}])
+            make_team(connection, name)
 
     def teams(self) -> list[str]:
         """All teams."""
@@ -294,3 +293,14 @@ def _user(row: Any) -> User:
 def _token(row: Any) -> Token:
     scopes = tuple(map(AccessScope, row.scopes.split()))
     return Token(row.token_id, row.user, row.label, scopes, row.made_at, row.expires_at, row.revoked_at)
+
+
+def make_team(connection: Connection, name: str) -> None:
+    """A team where it is new; BadInput where its name can be mistaken for that of one which is here."""
+    known = sorted(connection.execute(select(teams.c.name)).scalars())
+    if name in known:
+        return
+    twin = next((team for team in known if looks_like(team, name)), None)
+    if twin is not None:
+        raise BadInput(f"team {name!r} can be mistaken for {twin!r}, which is here already; choose another name")
+    connection.execute(insert(teams), [{"name": name, "made_at": now_text()}])

@@ -5,12 +5,12 @@ import re
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from lynxbench.errors import Refused
-from lynxbench.server.access import NAME_FORM
+from lynxbench.errors import BadInput, Refused
+from lynxbench.server.access import NAME_FORM, make_team
 from lynxbench.server.provider_settings import MappedRights
 from lynxbench.server.rights import ANONYMOUS, scopes_text
 from lynxbench.watch.store import Store, now_text
-from lynxbench.watch.store_tables import identities, sessions, teams, users
+from lynxbench.watch.store_tables import identities, sessions, users
 
 MOST_WISHED = 48
 """Letters of a wished name: a mark that tells two people apart still fits behind it."""
@@ -87,5 +87,7 @@ def plain_name(wished: str) -> str:
 
 
 def _add_team(connection: Connection, name: str) -> None:
-    if connection.execute(select(teams.c.name).where(teams.c.name == name)).first() is None:
-        connection.execute(insert(teams), [{"name": name, "made_at": now_text()}])
+    try:
+        make_team(connection, name)
+    except BadInput as error:
+        raise AccountRefused(str(error)) from None

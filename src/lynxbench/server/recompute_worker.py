@@ -17,6 +17,7 @@ from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport
 from lynxbench.record.recalling import lay_out
+from lynxbench.record.sample_copies import check_own_samples
 from lynxbench.record.verifying import verify_folder
 from lynxbench.report.words import clean
 from lynxbench.run.run_outcome import SAMPLES_FILE
@@ -49,7 +50,9 @@ def recompute(ledger: OpenLedger, result_id: str, folder: Path, *, whole: bool) 
     """Lay a result out as its run left it, or its samples alone, and hold what it states against them, as `verify`."""
     try:
         left_out = (lay_out if whole else _lay_out_samples)(ledger, result_id, folder)
-        state, lines = judge(verify_folder(folder, left_out=left_out), result_id, whole=whole)
+        # every signature was checked against a registered key when it was taken in
+        own = check_own_samples(ledger, result_id, None) if whole else ()
+        state, lines = judge(verify_folder(folder, own, left_out), result_id, whole=whole)
         return state, lines if whole or state is not RecomputationState.HOLDS else [FIGURES_HOLD]
     except BadLedger:
         raise

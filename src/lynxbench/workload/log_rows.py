@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from lynxbench.errors import BadInput, first_line
-from lynxbench.plain_files import LARGEST_EVIDENCE_BYTES, PIECE_BYTES
+from lynxbench.plain_files import LARGEST_EVIDENCE_BYTES, PIECE_BYTES, unfolds_too_far
 
 Row = Mapping[str, object]
 NumberedRow = tuple[int, Row]
@@ -67,6 +67,8 @@ def _unpacked(data: bytes, source: str) -> bytes:
         with gzip.open(io.BytesIO(data)) as stream:
             while piece := stream.read(PIECE_BYTES):
                 size += len(piece)
+                if unfolds_too_far(size, len(data)):
+                    raise BadInput(f"{source}: unpacks to over {size:,} bytes from {len(data):,}; no log does")
                 if size > LARGEST_EVIDENCE_BYTES:
                     raise BadInput(f"{source}: unpacks to over {LARGEST_EVIDENCE_BYTES:,} bytes; give a part of it")
                 pieces.append(piece)

@@ -3,13 +3,17 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from lynxbench import plain_files
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.attribute.read import chrome_text
 from lynxbench.attribute.read.kineto import read_trace
@@ -19,6 +23,7 @@ from lynxbench.model.attribution import Bound, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
 
+REAL = Path(__file__).parents[2] / "data" / "traces"
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
 
@@ -222,6 +227,58 @@ def test_foreign_files_are_refused_in_one_line(what: str, tmp_path: Path) -> Non
         read_trace(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+EVENT = b'{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1.0,"dur":2.0}'
+
+
+@pytest.mark.parametrize("what", [EVENT + b",", b" ", b'{"ph":"M"},', b'{"name":' + b" " * 100], ids=repr)
+@pytest.mark.parametrize("members", [1, 8])
+def test_a_small_file_that_never_ends_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: bytes, members: int
+) -> None:
+    """A gzip of one event, blank or note over and over: three hundred to a thousand times as large as its file."""
+    monkeypatch.setattr(plain_files, "UNFOLDS_FREELY_BYTES", 16 << 20)
+    path, block = tmp_path / "bomb.json.gz", what * ((32 << 20) // members // len(what))
+    ends = (gzip.compress(b'{"traceEvents": ['), gzip.compress(EVENT + b"]}"))
+    path.write_bytes((gzip.compress(block, 9) * members).join(ends))
+    with pytest.raises(BadInput) as caught:
+        read_trace(path)
+    told = str(caught.value)
+    assert told.startswith(str(path))
+    assert "\n" not in told
+    assert re.search(r"unfolds to over [\d,]+ bytes from [\d,]+; no profiler writes that", told), told
+
+
+def test_one_long_event_is_not_looked_at_with_every_piece_of_it(tmp_path: Path) -> None:
+    path, reading = tmp_path / "long.json", chrome_text.FileReading()
+    path.write_bytes(b'{"traceEvents": [' + EVENT[:-1] + b',"args":"' + b"a" * (32 << 20) + b'"}]}')
+    looked_at = 0
+
+    def decode(text: bytes) -> list[dict[str, Any]]:
+        nonlocal looked_at
+        looked_at += len(text)
+        return msgspec.json.decode(text, type=list[dict[str, Any]])
+
+    (events,) = chrome_text.read_pieces(path, decode, reading)
+    assert events[0]["name"] == "aten::mm"
+    assert reading.complete
+    assert looked_at < 6 * path.stat().st_size, looked_at
+
+
+@pytest.mark.parametrize("path", sorted(REAL.glob("*.json.gz")), ids=lambda path: path.name)
+def test_no_real_trace_unfolds_so_far(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_files, "UNFOLDS_FREELY_BYTES", 0)
+    assert len(read_trace(path).start_ns)
+
+
+def test_a_file_of_empty_members_takes_no_longer_than_another_of_its_size(tmp_path: Path) -> None:
+    path = tmp_path / "members.json.gz"
+    parts = (gzip.compress(b'{"traceEvents": ['), gzip.compress(b"") * 300_000, gzip.compress(EVENT + b"]}"))
+    path.write_bytes(b"".join(parts))
+    began = time.process_time()
+    assert read_trace(path).dur_ns.tolist() == [2000]
+    assert time.process_time() - began < 4, "a megabyte was copied for each of them"
 
 
 def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ledgers import key_of, recorded, registered, sealed, sha, trusting
+from ledgers import NOW, key_of, recorded, registered, sealed, sha, trusting
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger
@@ -64,6 +64,24 @@ def test_a_key_that_is_trusted_for_another_team_signs_for_that_team(ledger: Ledg
 def test_a_key_that_was_revoked_before_does_not_sign(ledger: Ledger) -> None:
     earlier = TRUST.revoking(BRAVO.keyid, "lost", datetime.now(UTC) - timedelta(hours=1))
     assert state(ledger, (SIGNED, ALPHA), (SIGNED, BRAVO), *RUN, trust=earlier).missing == ("bravo",)
+
+
+def test_a_key_that_had_expired_does_not_sign_whatever_date_it_writes(ledger: Ledger) -> None:
+    """The entry is dated within its time; the ledger took it in after that."""
+    expired = trusting(ALPHA).adding(BRAVO.card, NOW, datetime.now(UTC) - timedelta(hours=1))
+    dated = (NOW + timedelta(seconds=1)).isoformat()
+    ledger.append_all([sealed(SIGNED, ALPHA), sealed(SIGNED, BRAVO, dated)])
+    assert state(ledger, *RUN, trust=expired).missing == ("bravo",)
+    lasting = trusting(ALPHA).adding(BRAVO.card, NOW, datetime.now(UTC) + timedelta(hours=1))
+    agreement = standings(ledger, [RESULT.result_id], lasting)[RESULT.result_id].agreement
+    assert agreement is not None
+    assert agreement.missing == (), "a key that was still valid then"
+
+
+def test_two_keys_of_one_team_are_one_team(ledger: Ledger) -> None:
+    second = key_of("alpha")
+    agreement = state(ledger, (SIGNED, ALPHA), (SIGNED, second), *RUN, trust=trusting(ALPHA, BRAVO, second))
+    assert agreement.words == "not agreed (1 of 2; missing: bravo)"
 
 
 def test_a_key_that_the_ledger_says_is_revoked_does_not_sign(ledger: Ledger) -> None:

@@ -84,6 +84,23 @@ def test_accounts_of_a_provider_come_and_go_with_its_table(store: Store, monkeyp
     store.migrate()
 
 
+@pytest.mark.parametrize("twin", ["ml-p1atform", "ml.platform", "rnl-platform", "ml-platf0rm"])
+def test_no_team_passes_for_another(store: Store, twin: str) -> None:
+    """By whichever door it comes: in lists, histories and agreements one would be read for the other."""
+    access, accounts = Access(store), ProviderAccounts(store)
+    access.add_user("ada", "ml-platform", READ)
+    with pytest.raises(BadInput, match="can be mistaken for 'ml-platform'"):
+        access.add_team(twin)
+    with pytest.raises(BadInput, match="can be mistaken for 'ml-platform'"):
+        access.add_user("eve", twin, READ)
+    with pytest.raises(AccountRefused, match="can be mistaken for 'ml-platform'"):
+        accounts.admit("https://a.example", "7", "Eve", MappedRights(twin, READ))
+    access.add_team("ml-platform")
+    access.add_team("ml-platform-2")
+    assert access.teams() == ["ml-platform", "ml-platform-2"]
+    assert [user.name for user in access.users()] == ["ada"], "nothing is left of who was refused"
+
+
 def test_tables_of_the_first_version_are_brought_here_with_their_rows(store: Store) -> None:
     Access(store).add_team("ml")
     store.migrate("0001")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lynxbench import plain_files
 from lynxbench.errors import BadInput
 from lynxbench.workload.production import fit_log
 from lynxbench.workload.request_log import parse_columns, parse_log, read_arrivals, read_log
@@ -96,6 +97,18 @@ def test_a_packed_log_is_the_same(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(OPENAI.encode())[:-12])
     with pytest.raises(BadInput, match="no whole gzip file"):
         read_log(file)
+
+
+def test_a_packed_log_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, line = tmp_path / "log.jsonl.gz", OPENAI.splitlines()[0] + "\n"
+    monkeypatch.setattr(plain_files, "UNFOLDS_FREELY_BYTES", 4 << 20)
+    file.write_bytes(gzip.compress(line.encode() * 40_000, 9))
+    with pytest.raises(BadInput, match=r"unpacks to over [\d,]+ bytes from [\d,]+; no log does"):
+        read_log(file)
+    numbered = "".join(line.replace("1700000000", f"170{number}0") for number in range(100_000, 140_000))
+    assert len(numbered) > 4 << 20
+    file.write_bytes(gzip.compress(numbered.encode(), 9))
+    assert len(read_log(file).input_tokens) == 40_000
 
 
 def test_an_array_is_a_log() -> None:

@@ -19,7 +19,7 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 
 from lynxbench.errors import BadInput
-from lynxbench.plain_files import open_plain
+from lynxbench.plain_files import open_plain, unfolds_too_far
 
 PIECE_BYTES = 7 << 18
 """Large enough that the decoder's start-up vanishes, small enough that a piece's objects stay in cache-sized memory."""
@@ -33,6 +33,8 @@ CUT_TRIES = 8
 SEPARATORS = b", \t\r\n"
 """What may stand between two events."""
 DRIP_BYTES = 64
+PACKED_BYTES = 1 << 16
+"""What is left of it is copied at the end of each member, and a megabyte holds fifty thousand empty ones."""
 
 UNDECODABLE = (msgspec.DecodeError, RecursionError, ValueError)
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -88,14 +90,16 @@ def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: FileRea
     """Decoded lists of events in file order; `reading.complete` says afterwards whether the file's end was reached."""
     chunks = _chunks(path, reading)
     rest = _skip_head(path, chunks, reading)
+    enough = PIECE_BYTES
     for chunk in chain(chunks, (b"",)):
         final = not chunk
-        rest += chunk
-        if len(rest) < PIECE_BYTES and not final:
+        rest = (rest + chunk).lstrip(SEPARATORS)
+        if len(rest) < enough and not final:
             continue
         cut = _cut(rest, decode, final=final)
         if cut is not None:
             events, rest, reading.complete = cut
+            enough = PIECE_BYTES
             yield events
             if reading.complete:
                 return
@@ -103,6 +107,8 @@ def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: FileRea
         elif len(rest) > LONGEST_EVENT_BYTES and not final:
             reading.notes.append(f"nothing readable after {reading.raw_bytes - len(rest):,} bytes")
             return
+        else:  # one event longer than this: looked at again when there is twice as much, not with every piece
+            enough = min(2 * len(rest), LONGEST_EVENT_BYTES + 1)
     if not rest.strip(SEPARATORS + b"]"):
         reading.complete = b"]" in rest
     if not reading.complete:
@@ -136,8 +142,12 @@ def _chunks(path: Path, reading: FileReading) -> Iterator[bytes]:
             first = stream.read(2)
             stream.seek(0)
             plain = iter(lambda: stream.read(PIECE_BYTES), b"")
-            for chunk in _inflated(stream.read, reading) if first == b"\x1f\x8b" else plain:
+            packed = first == b"\x1f\x8b"
+            for chunk in _inflated(stream.read, reading) if packed else plain:
                 reading.raw_bytes += len(chunk)
+                if packed and unfolds_too_far(reading.raw_bytes, stream.tell()):
+                    far = f"unfolds to over {reading.raw_bytes:,} bytes from {stream.tell():,}"
+                    raise BadInput(f"{path}: {far}; no profiler writes that")
                 yield chunk
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
@@ -148,7 +158,7 @@ def _inflated(read: Callable[[int], bytes], reading: FileReading) -> Iterator[by
     inflate = zlib.decompressobj(wbits=31)
     pending = b""
     while True:
-        block = pending or read(1 << 20)
+        block = pending or read(PACKED_BYTES)
         if not block:
             if not inflate.eof:
                 reading.notes.append("the gzip stream is truncated")
@@ -165,7 +175,7 @@ def _inflated(read: Callable[[int], bytes], reading: FileReading) -> Iterator[by
             yield out
         if inflate.eof:
             pending = inflate.unused_data.lstrip(b"\0")
-            if pending or (pending := read(1 << 20)):
+            if pending or (pending := read(PACKED_BYTES)):
                 if not pending.startswith(b"\x1f\x8b"):
                     return  # trailing bytes after the last member are ignored, as gzip itself does
                 inflate = zlib.decompressobj(wbits=31)

@@ -1,15 +1,19 @@
 """Tables that profilers write as CSV: found behind whatever the profiled program printed, read row by row."""
 
 import csv
+import io
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lynxbench.errors import BadInput
+from lynxbench.plain_files import LARGEST_EVIDENCE_BYTES, open_plain
 
 LONGEST_FIELD = 1 << 20
 """Demangled names of templates run to some ten thousand characters; a field beyond this is no field."""
+LONGEST_LINE = 16 * LONGEST_FIELD
 HEAD_LINES = 100_000
 """Lines that a program may print before its profiler's table begins."""
 _SAID_BY_PROFILER = re.compile(r"^==(PROF|WARNING|ERROR)==")
@@ -61,8 +65,11 @@ def read_table_rows(path: Path, wanted: tuple[str, ...]) -> tuple[CsvTable, Iter
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            yield from file
+        with open_plain(path) as stream:
+            if os.fstat(stream.fileno()).st_size > LARGEST_EVIDENCE_BYTES:
+                raise BadInput(f"{path}: larger than {LARGEST_EVIDENCE_BYTES >> 30} GiB; no table of a profiler")
+            with io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="") as file:
+                yield from iter(lambda: file.readline(LONGEST_LINE), "")
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
 

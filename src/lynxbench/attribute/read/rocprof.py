@@ -11,6 +11,7 @@ from lynxbench.attribute.read.csv_tables import read_table_rows
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, EventKind, Trace, Unseen, distinct, is_of
 from lynxbench.attribute.read.trace_rows import UNUSABLE, TraceRows
 from lynxbench.errors import BadInput
+from lynxbench.plain_files import read_plain
 
 STAMPS = ("Start_Timestamp", "End_Timestamp")
 """Columns that every trace of rocprofv3 has, whatever it is of."""
@@ -179,7 +180,7 @@ class _Document(msgspec.Struct):
 def read_rocprof_document(path: Path) -> Trace:
     """The trace in a JSON document; BadInput in one line where it is cut off, damaged or empty."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Document).processes
+        found = msgspec.json.decode(read_plain(path), type=_Document).processes
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
