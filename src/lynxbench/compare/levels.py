@@ -120,6 +120,7 @@ def read_history(
     owners: dict[Layer, str] | None = None,
     left_out: Sequence[str] = (),
     fields_between: FieldsBetween = lambda pairs: [None] * len(pairs),
+    machine: str = "",
 ) -> History:
     """Order the points, find where the level changed, and tie each place to what changed in the record."""
     ordered = tuple(sorted(points, key=lambda point: (point.started_at, point.result_id)))
@@ -147,6 +148,7 @@ def read_history(
         cause_moves=find_cause_moves(series),
         seasons=timed.seasons,
         noise=describe_noise(THROUGHPUT, precision, learned) if len(series) > 1 else None,
+        machine=machine,
     )
 
 
