@@ -38,6 +38,7 @@ from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
 from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
 from lynxbench.server.server_state import Server
+from lynxbench.visible import visible_json
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.store_tables import likenesses
 from lynxbench.workload.representative import Likeness
@@ -110,7 +111,7 @@ def chart_document(server: Server, contract_id: str, precision: Precision | None
     chart = history_chart(histories, documents)
     if chart is None:
         raise NotFound(f"{contract_id[:12]}: no result of this contract counts yet")
-    return chart_text(chart)
+    return visible_json(chart_text(chart))
 
 
 def _kept_document(server: Server, result_id: str) -> Result | None:
@@ -125,7 +126,7 @@ def series_file(history: History, form: str) -> tuple[str, str]:
     if form == "svg":
         return standalone_svg(draw_levels(history, f"{history.contract}, {history.precision}", WIDE)), "image/svg+xml"
     if form == "json":
-        return history.model_dump_json(), "application/json"
+        return visible_json(history.model_dump_json()), "application/json"
     rows = [
         (
             *(p.started_at, p.result_id, p.executor_id, p.instance_id, p.estimate),
