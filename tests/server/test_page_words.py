@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compared import make_attribution, make_contract, make_precision, make_result
+from compared import make_attribution, make_contract, make_executor, make_precision, make_result
 from hosted import OTHER, Team, World, canonical, hosted, made_result, make_team, make_world, plant_notice, record
 from lynxbench.model.entries import DecisionTaken, EntryBody, ResultContested, ResultRetracted
 from lynxbench.model.result import Result, Validity, ValidityVerdict
@@ -206,3 +206,34 @@ def test_a_name_as_long_as_an_id_means_the_newest_each_time(place: World) -> Non
         place.server.arrived()  # what is kept is kept
         page = place.caller("reader").get(f"/results/{name}@a")
         assert (page.status, held.result_id[:12] in page.text) == (200, True)
+
+
+def test_the_page_of_a_contract_tells_its_machines_apart(place: World) -> None:
+    """Found: 80 and 100 in turn, of two machines, was one series on the page and in the API."""
+    contract = make_contract(name="two-machines")
+    for day in range(36):
+        machine, level = ("left", 80.0) if day % 2 else ("right", 100.0)
+        means = tuple(level * (1 + 0.001 * ((day * 7 + run * 3) % 5)) for run in range(5))
+        stamp = f"2026-0{1 + day // 28}-{1 + day % 28:02d}T00:00:00+00:00"
+        made = make_result(
+            contract=contract, executor=make_executor(machine=machine), run_means=means, started_at=stamp
+        ).model_copy(update={"run_id": f"two-machines-{day}", "result_id": ""})
+        held = record(place.server.ledger, made.sealed(), place.team.key)
+    anew(place)
+    caller = place.caller("reader")
+    page = caller.get(f"/contracts/{held.contract_id}").text
+    assert "the first of 2 series" in page
+    assert "no change of level on any of 2 machines" in page
+    assert 'id="series-2"' in page
+    assert "no change of level on any of 2 machines" in row_of(caller.get("/contracts").text, "two-machines")
+    found = caller.get(f"{API}/contracts/{held.contract_id}/history").json()
+    series = [found, *found["machines"]]
+    assert [len(one["points"]) for one in series] == [18, 18]
+    for one in series:
+        letter = one["machine"].rpartition(" ")[2]
+        alone = caller.get(f"{API}/contracts/{held.contract_id}/history?machine={letter}").json()
+        assert alone["points"] == one["points"]
+        assert "machines" not in alone
+    assert caller.get(f"{API}/contracts/{held.contract_id}/history?machine=zzz").status == 404
+    rows = caller.get(f"/contracts/{held.contract_id}/series.csv").text.splitlines()
+    assert (len(rows), len({row.split(",")[3] for row in rows[1:]})) == (37, 2)

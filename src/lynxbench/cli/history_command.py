@@ -24,7 +24,7 @@ def history(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show how a contract's figure moved, and tie each change to what changed in the record."""
+    """Show how a contract's figure moved on each machine, and tie each change to the record; NAME@b is machine b's."""
     with opened_past(folders, ledger, os.environ) as past:
         series = history_of(past, contract, precision)
         write_page(html, lambda: render_html(compose_history(series, *whole_history(past, contract, series))))

@@ -8,7 +8,7 @@ from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
 from lynxbench.compare.precision_rules import SITTING_RULE, judge_precision, judge_sitting
 from lynxbench.compare.rules import BY_NUMBER, RULES
 from lynxbench.compare.sittings import describe_noise
-from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
+from lynxbench.compare.suspects import cause_of, changes_between, model_changed, on_another_machine, rank_changes
 from lynxbench.compare.whole_rules import judge_whole
 from lynxbench.model.comparison import (
     Comparability,
@@ -62,6 +62,8 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
     a, b = pair.a.result, pair.b.result
     layers = rank_changes(changes_between(a, b), b.contract.owners)
     cause = cause_of(layers, model_changed=model_changed(a, b), contract=b.contract.name)
+    if a.instance_id != b.instance_id:
+        cause = on_another_machine(cause)
     verdict = None if decisive is None else decisive.verdict
     if verdict is None or not verdict.moved:
         cause = cause.model_copy(update={"sentence": cause.record})

@@ -16,7 +16,7 @@ from lynxbench.compare.effects import THROUGHPUT
 from lynxbench.compare.leading_causes import find_cause_moves
 from lynxbench.compare.rules import FEWEST_RESTARTS
 from lynxbench.compare.sittings import describe_noise, in_one_sitting, learn_from_points
-from lynxbench.compare.suspects import cause_of, rank_changes
+from lynxbench.compare.suspects import cause_of, on_another_machine, rank_changes
 from lynxbench.compare.timed_course import TimedCourse, gap_before, read_timed_course
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
@@ -120,6 +120,7 @@ def read_history(
     owners: dict[Layer, str] | None = None,
     left_out: Sequence[str] = (),
     fields_between: FieldsBetween = lambda pairs: [None] * len(pairs),
+    machine: str = "",
 ) -> History:
     """Order the points, find where the level changed, and tie each place to what changed in the record."""
     ordered = tuple(sorted(points, key=lambda point: (point.started_at, point.result_id)))
@@ -147,6 +148,7 @@ def read_history(
         cause_moves=find_cause_moves(series),
         seasons=timed.seasons,
         noise=describe_noise(THROUGHPUT, precision, learned) if len(series) > 1 else None,
+        machine=machine,
     )
 
 
@@ -235,6 +237,9 @@ def _level_change(
     before, after = points[place.at - 1], points[place.at]
     layers = rank_changes(fields, owners) if fields is not None else _by_ids(before, after, owners)
     model = before.weights is not None and after.weights is not None and before.weights != after.weights
+    cause = cause_of(layers, model_changed=model, contract=contract)
+    if before.instance_id != after.instance_id:
+        cause = on_another_machine(cause)
     return LevelChange(
         index=place.index,
         result_id=points[place.index].result_id,
@@ -246,7 +251,7 @@ def _level_change(
         drift=_drift(before, after, model),
         layers_changed=_layers_changed(before, after),
         layers=layers,
-        cause=_carried(cause_of(layers, model_changed=model, contract=contract), points, place, contract),
+        cause=_carried(cause, points, place, contract),
         moved=_moved(place),
         since=gap_before(points, place.index) if place.found else "",
     )

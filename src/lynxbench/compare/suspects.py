@@ -271,6 +271,15 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
     return cause.model_copy(update={"layer": None, "owner": OWNERS_APART.join(owners)})
 
 
+def on_another_machine(cause: EffectCause) -> EffectCause:
+    """The same of results of two machines: what they differ by is no layer's, and stands beside what changed."""
+    if cause.kind is CauseKind.NOTHING_RECORDED:
+        said = "nothing that is recorded changed but the machine, which is another one: it is the cause, or something"
+        return cause.model_copy(update={"sentence": f"{said} outside the record, or there is none"})
+    likely = LIKELY if cause.sentence.endswith(LIKELY) else ""
+    return cause.model_copy(update={"sentence": f"{cause.record}; the machine is another one as well{likely}"})
+
+
 def strongest(layer: LayerDifference) -> list[FieldSuspect]:
     """The fields that give a layer its weight."""
     return [field for field in layer.fields if field.follows is None and field.weight is layer.weight]

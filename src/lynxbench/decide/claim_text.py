@@ -6,6 +6,7 @@ A name alone states nothing that a version or a number must carry: "vLLM" is not
 import re
 from collections.abc import Iterable
 
+from lynxbench.decide.claim_ratios import spoken_ratios
 from lynxbench.model.claims import Claimed, Context, Stated
 
 _DIGITS = (
@@ -121,15 +122,16 @@ _WORD = r"(?:two|three|four|five|six|seven|eight|nine|ten|twenty|fifty|hundred)"
 _BETTER = r"(?:faster|quicker|higher|more|better|lower|cheaper|less)\b"
 _AS = r"as (?:fast|quick|quickly|cheap|efficient|responsive|high|low|many (?:tokens|requests|users)|much throughput)\b"
 _WHAT = (
-    r"(?:(?!(?:the|its|our|and|or)? ?(?:batch|precision)\b)[\w.%-]+ ){0,3}?"
+    r"(?:(?!(?:the|its|our)? ?(?:batch|precision)\b|and\b|or\b)[\w.%-]+ ){0,3}?"
     r"(?:throughput|latenc(?:y|ies)|ttft|time to first token|performance|speed|bandwidth|efficiency|response times?|"
     r"inference times?|training times?|costs?|tokens? per second|tokens?/s|energy|power)\b"
 )
 """What a ratio in words is of; a batch or a precision that is halved is no claim."""
 _VERB = (
-    r"cut(?:s|ting)?|reduc(?:e|es|ed|ing)|lower(?:s|ed|ing)?|slash(?:es|ed|ing)?|improv(?:e|es|ed|ing)|"
+    r"cut(?:s|ting)?|reduc(?:e|es|ed|ing)|lower(?:s|ed|ing)?|slash(?:es|ed|ing)?|trim(?:s|med|ming)?|improv(?:e|es|ed|ing)|"
     r"increas(?:e|es|ed|ing)|boost(?:s|ed|ing)?|rais(?:e|es|ed|ing)"
 )
+_PERCENT = r"%|per ?cent\b"
 _UP_TO = r"(?:up to |about |almost |nearly |over |more than |at least )?"
 
 _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -147,14 +149,16 @@ _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("ratio", rf"{_ALONE} ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
                   r"(?:faster|higher|more|better|the|speed|lower|cheaper|throughput|performance)?"),
         ("ratio", rf"{_ALONE} ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),
-        ("ratio", rf"{_ALONE} ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),
+        ("ratio", rf"{_ALONE} ?({_PERCENT}) (?:faster|higher|more|better|lower|cheaper|less)"),
         ("ratio", rf"\b(twice|thrice|{_WORD} times|(?:an? |\w+ )?orders? of magnitude) ({_BETTER}|{_AS}|the {_WHAT})"),
         ("ratio", rf"\b(half|double|triple|quadruple) (the {_WHAT})"),
         ("ratio", rf"\b((?:halv|doubl|tripl|quadrupl)(?:e|es|ed|ing)) ({_WHAT})"),
         ("ratio", rf"\b({_VERB}) ({_WHAT} (?:in|by) (?:one |a )?half)\b"),
-        ("ratio", rf"\b(?:{_VERB}) {_WHAT} by {_UP_TO}{_ALONE} ?(%|[x×]|times)"),
-        ("ratio", rf"{_ALONE} ?(%) (?:reduction|improvement|increase|decrease|gain|speed-?up|boost|saving)s?\b"),
+        ("ratio", rf"\b(?:{_VERB}) {_WHAT} by {_UP_TO}{_ALONE} ?({_PERCENT}|[x×]|times)"),
+        ("ratio", rf"{_ALONE} ?({_PERCENT}) "
+                  r"(?:reduction|improvement|increase|decrease|gain|speed-?up|boost|saving)s?\b"),
         ("ratio", rf"(?<![\w.,'’])(\d+(?:[.,]\d+)?|{_WORD})[- ]?(fold)\b(?![- ]cross)"),
+        *(("ratio", pattern) for pattern in spoken_ratios(_ALONE, _WORD)),
         ("energy", rf"({_NUMBER}) ?((?:tokens?|requests?|images?) ?(?:/|per|a) ?(?:watt|joule|kwh|w|j)\b)"),
         ("money", r"((?:[$€£] ?)\d[\d.,]*|\d[\d.,]* ?(?:USD|EUR|GBP|cents?)) ?"
                   r"((?:/|per|for|a) ?[\w ]{0,12}(?:tokens?|requests?|hour|images?))"),
@@ -184,9 +188,10 @@ def claimed_in_text(text: str) -> tuple[Claimed, ...]:
         for match in pattern.finditer(text):
             if any(start < match.end() and match.start() < end for start, end in claims):
                 continue
+            value, unit = ("value", "unit") if "unit" in pattern.groupindex else (1, 2)
             claims[match.span()] = Claimed(
-                value=" ".join(match.group(1).split()),
-                unit=" ".join(match.group(2).split()),
+                value=" ".join(match[value].split()),
+                unit=" ".join(match[unit].split()),
                 kind=kind,  # type: ignore[arg-type]
                 text=" ".join(match.group(0).split()),
             )

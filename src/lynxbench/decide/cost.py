@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lynxbench.decide.front import FIGURES, is_left_out, mark_front, rank_options
+from lynxbench.compare.sittings import in_one_sitting
+from lynxbench.decide.front import FIGURES, LEVEL, is_left_out, leads_by_little, mark_front, rank_options
 from lynxbench.decide.power_plan import energy_boundary, measured_draw
 from lynxbench.decide.tenure import Rates, Terms, break_even, price_tenures
 from lynxbench.decide.usable_figures import measured_precision
@@ -67,7 +68,7 @@ def report_cost(candidates: Sequence[PricedOption], question: CostQuestion) -> C
     rankings = _rankings(options, question)
     first = candidates[0].result
     return CostReport(
-        sentence=_sentence(judged, rankings, question),
+        sentence=_sentence(judged, options, rankings, question),
         contract_id=first.contract_id,
         contract_name=first.contract.name,
         candidates=tuple(row.cost for row in judged),
@@ -288,18 +289,25 @@ def _rankings(options: Sequence[Option], question: CostQuestion) -> tuple[Rankin
     return tuple(rank_options(comparable, regime, asked=regime is question.objective) for regime in wanted)
 
 
-def _sentence(judged: Sequence[_Judged], rankings: Sequence[Ranking], question: CostQuestion) -> str:
+def _sentence(
+    judged: Sequence[_Judged], options: Sequence[Option], rankings: Sequence[Ranking], question: CostQuestion
+) -> str:
     chosen = next((ranking for ranking in rankings if ranking.asked), None)
     if chosen is not None and chosen.order:
         first = chosen.order[0]
         if len(chosen.order) == 1:
             return f"for the objective {chosen.regime}, there is nothing to order: {_alone(first, judged)}"
+        near = _near(chosen, options, judged)
+        if near:
+            lead = f"{first} leads {', '.join(near)} by less than {LEVEL:.0%}, by {chosen.by}"
+            why = "what sittings and machines differ by is in no interval, and they were not measured in one"
+            return f"for the objective {chosen.regime}, undetermined: {lead}; {why}"
         if first not in chosen.level:
             return f"for the objective {chosen.regime}, {first} comes first, by {chosen.by}"
         others = ", ".join(chosen.level[first])
         return f"for the objective {chosen.regime}, undetermined: {first} is level with {others}, by {chosen.by}"
     if question.regimes:
-        firsts = {ranking.regime.value: _first(ranking, judged) for ranking in rankings if ranking.order}
+        firsts = {ranking.regime.value: _first(ranking, options, judged) for ranking in rankings if ranking.order}
         return "no objective was asked for: " + "; ".join(f"{regime}: {words}" for regime, words in firsts.items())
     many = f"{len(judged)} candidates" if len(judged) > 1 else judged[0].cost.name
     return f"{many}: cost, efficiency and value stand apart; no order is given without an objective"
@@ -311,8 +319,32 @@ def _alone(only: str, judged: Sequence[_Judged]) -> str:
     return f"{only} alone could be; {others} left out" if others else f"{only} is the only option"
 
 
-def _first(ranking: Ranking, judged: Sequence[_Judged]) -> str:
+def _near(ranking: Ranking, options: Sequence[Option], judged: Sequence[_Judged]) -> list[str]:
+    """Whom the first leads by so little that another sitting, or another machine, may turn the order round."""
+    named = {option.name: option for option in options}
+    results = {row.candidate.result.result_id: row.candidate.result for row in judged}
+    first = named[ranking.order[0]]
+    if first.name in ranking.level:
+        return []
+    return [
+        name
+        for name in ranking.order[1:]
+        if leads_by_little(first, named[name], ranking.regime)
+        and not _one_sitting(results[first.result_id], results[named[name].result_id])
+    ]
+
+
+def _one_sitting(one: Result, other: Result) -> bool:
+    """Whether what sittings and machines differ by is in both alike."""
+    if one.result_id == other.result_id:
+        return True
+    return one.instance_id == other.instance_id and in_one_sitting(one.started_at, other.started_at)
+
+
+def _first(ranking: Ranking, options: Sequence[Option], judged: Sequence[_Judged]) -> str:
     first, others = ranking.order[0], ranking.level.get(ranking.order[0], ())
+    if near := _near(ranking, options, judged):
+        return f"{first} leads {', '.join(near)} by less than {LEVEL:.0%}, not in one sitting on one machine"
     if len(ranking.order) == 1:
         return f"nothing to order, {_alone(first, judged)}"
     return f"{first} level with {', '.join(others)}" if others else f"{first} first"

@@ -168,8 +168,15 @@ def ask_purchase(
 
 
 def check_test_instance(tested: Result, catalogue: Mapping[str, Device], proposed: str) -> None:
-    """BadInput where the driver's name says that it ran on another device than the proposed one."""
+    """BadInput where the driver's name says that it ran on another device than the proposed one.
+
+    A known device is no instance of one that the catalogue does not have: nothing says that the two are the same.
+    """
     device, wanted = recognise(catalogue, tested.executor), catalogue.get(proposed.lower())
+    if device is not None and wanted is None:
+        ran = f"{short(tested.result_id)} ran on {device.name}, and {proposed!r} is not in the catalogue"
+        step = "name it as `lynxbench decide devices` does, or add it with --catalogue FILE"
+        raise BadInput(f"--test: {ran}, so nothing says that this is one; {step}")
     if device is not None and wanted is not None and recognise({wanted.name: wanted}, tested.executor) is None:
         ran = f"{short(tested.result_id)} ran on {device.name}"
         raise BadInput(f"--test: {ran}, not on {proposed}: name a result that was measured on a {proposed}")

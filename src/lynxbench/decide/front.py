@@ -88,6 +88,14 @@ def _apart(option: Option, other: Option, read: Reading) -> bool:
     return mine.low > theirs.high or mine.high < theirs.low
 
 
+def leads_by_little(option: Option, other: Option, regime: Regime) -> bool:
+    """Whether a lead is less than the margin: less than machines of one kind, or sittings of one, may differ by."""
+    mine, theirs = (BY_REGIME[regime][1](one) for one in (option, other))
+    if mine is None or theirs is None or not mine.known or not theirs.known:
+        return False
+    return mine.low <= theirs.high + LEVEL * abs(theirs.high)
+
+
 def rank_options(options: Sequence[Option], regime: Regime, *, asked: bool) -> Ranking:
     """The order in one regime, with who is level; a no-go and a missing or unresolved figure stay out, with reason."""
     by, read = BY_REGIME[regime]

@@ -14,10 +14,11 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import Percentile, PrecisionResult, Result
 from lynxbench.model.serving import OpenAiEngine
-from lynxbench.model.workload import LANGUAGE_TASKS
+from lynxbench.model.workload import LANGUAGE_TASKS, PresetModel
 
 KV_FIELDS = ("kv_cache_dtype", "kv_cache_precision", "cache_dtype")
 Verdict = Literal["go", "no-go", "undetermined", "not measured"]
+RANDOM_WEIGHTS = "of random weights, so what trained ones lose is not shown by it"
 NO_FASTER = 0.02
 """A speed-up that lies whole below this is none to speak of."""
 PAIRED = {AccuracyMetric.PERPLEXITY: ("perplexity-change", 1), AccuracyMetric.TASK: ("task-change", -1)}
@@ -34,7 +35,7 @@ def decide_precisions(results: Sequence[Result]) -> PrecisionDecision:
     reference = next((o for o in measured if o.precision is reference_of(tuple(m.precision for m in measured))), None)
     lines = tuple(_line(figures, result, reference, results) for figures in result.per_precision)
     return PrecisionDecision(
-        sentence=_sentence(lines),
+        sentence=_sentence(lines) + _about(result),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         policy=policy_words(result.contract),
@@ -278,6 +279,12 @@ def _sentence(lines: Sequence[PrecisionLine]) -> str:
     return (
         f"stay with the reference: {verdicts}" if verdicts else "one precision was measured: there is nothing to choose"
     )
+
+
+def _about(result: Result) -> str:
+    """Which weights it speaks of, where nobody uses them: a shape's random ones lose what trained ones need not."""
+    random = isinstance(result.contract.workload.model, PresetModel) and len(result.contract.workload.precisions) > 1
+    return f"; {RANDOM_WEIGHTS}" if random else ""
 
 
 def _cautions(lines: Sequence[PrecisionLine], result: Result) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ class MachineLetters(dict[str, str]):
 def machine_letters(ledger: Ledger) -> MachineLetters:
     """The letters of all machines."""
     rows = ledger.database.rows(statement(_MACHINES))
-    return MachineLetters((str(row[0]), _letter(place)) for place, row in enumerate(rows))
+    return MachineLetters((str(row[0]), machine_letter(place)) for place, row in enumerate(rows))
 
 
 def find_analysis(ledger: Ledger, text: str) -> Logged | None:
@@ -163,10 +163,10 @@ def _machine(ledger: Ledger, text: str, whole: str) -> str:
     return chosen[0]
 
 
-def _letter(place: int) -> str:
+def machine_letter(place: int) -> str:
     """a, b, … z, aa, ab …"""
     rest, last = divmod(place, 26)
-    return ("" if rest == 0 else _letter(rest - 1)) + chr(ord("a") + last)
+    return ("" if rest == 0 else machine_letter(rest - 1)) + chr(ord("a") + last)
 
 
 def _only(ledger: Ledger, text: str, what: str, plural: str) -> str | None:

@@ -19,7 +19,8 @@ class CheckVerdict(StrEnum):
     REGRESSED = "regressed"
     """Proven, and proven again by pairs of their own."""
     DOUBT = "doubt"
-    """Inconclusive, unproven, incomparable, or not confirmed: it convicts nobody and clears nobody."""
+    """Inconclusive, unproven, incomparable, not confirmed, or slower than a base that does not precede the head: it
+    convicts nobody and clears nobody."""
     NEW = "new"
     """The base cannot run it: there is nothing to hold against."""
     BROKEN = "broken"

@@ -147,6 +147,16 @@ class History(Document):
     seasons: Annotated[tuple[Season, ...], Field(exclude_if=lambda seasons: not seasons)] = ()
     """What comes back with the hour of the day or the day of the week; steps and motion are beside it."""
 
+    machine: Annotated[str, Field(exclude_if=lambda machine: not machine)] = ""
+    """Which machine its results are of, in words, where the contract was measured on several."""
+    machines: "Annotated[tuple[History, ...], Field(exclude_if=lambda machines: not machines)]" = ()
+    """The series of the other machines, each judged by itself: what machines differ by is no change of a level."""
+
+    @property
+    def each_machine(self) -> "tuple[History, ...]":
+        """This series and those of the other machines."""
+        return (self, *self.machines)
+
     @property
     def words(self) -> tuple[str, ...]:
         """What is shown: step, drift or wandering, seasons by their kind; empty where nothing is."""

@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from lynxbench.compare.levels import FieldsBetween, point_of, read_history
+from lynxbench.compare.machine_series import MOST_MACHINES, tell_machines_apart
 from lynxbench.compare.stack_signals import Record
 from lynxbench.compare.suspects import changes_between
 from lynxbench.contract.diff import compare_contracts
@@ -20,7 +22,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.names import find_id, is_name, looks_like_id
+from lynxbench.ledger.names import LAST, find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import (
     Listed,
     Wanted,
@@ -43,6 +45,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.standing import agreement_shown
 from lynxbench.record.comparing_results import contract_differences
+from lynxbench.record.machine_names import MachineNames
 from lynxbench.record.recalling import sealed_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
@@ -52,6 +55,7 @@ MOST_DOCUMENTS = 200
 """Newest documents that the signs are read from."""
 CPU_BUSY = "cpu_busy"
 GPU_BUSY = re.compile(r"gpu[0-9]+_utilisation")
+_ON_MACHINE = re.compile(r"(?P<name>.+)@(?P<machine>[0-9A-Za-z]{1,64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +213,14 @@ def opened_past(folders: Sequence[Path], ledger: str | None, environment: Mappin
         yield Past(open_, Keyring(environment=environment).trust, folders)
 
 
-def history_of(past: Past, named: str, precision: Precision | None, newest: int | None = None) -> History:
-    """The history of a contract at one precision; its first one if none is chosen."""
+def history_of(
+    past: Past, named: str, precision: Precision | None, newest: int | None = None, machine: str = ""
+) -> History:
+    """The history of a contract at one precision, its first one if none is chosen; of each machine by itself.
+
+    `NAME@b`, or `machine`, is that of one machine alone.
+    """
+    named, asked = _split_machine(named)
     results = past.find(named, newest)
     chosen = precision or results.contract.workload.precisions[0]
     layers: dict[int, dict[Layer, str]] = {}
@@ -226,23 +236,43 @@ def history_of(past: Past, named: str, precision: Precision | None, newest: int 
     left_out = dict(sorted(results.retracted.items()))
     left_out |= {name: point for name, point in made.items() if isinstance(point, str)}
     points = [point for point in made.values() if not isinstance(point, str)]
+    names = MachineNames(past.ledger, results.listed, results.results, points)
+    if machine or asked:
+        points = names.of_machine(points, machine or asked)
     agreed = past.agreements(results, [point.result_id for point in points])
-    return read_history(
-        [_agreed(point, agreed.get(point.result_id)) for point in points],
+    apart = tell_machines_apart(_agreed(point, agreed.get(point.result_id)) for point in points)
+    unsaid = sum(len(each.points) for each in apart[MOST_MACHINES:])
+    more = (f"{unsaid} results of further machines: {named}@MACHINE shows one",) if unsaid else ()
+    read = partial(
+        read_history,
         contract_id=results.contract_id,
         contract=results.contract.name,
         precision=chosen,
         owners=results.contract.owners,
-        left_out=(*(f"{short(name)}: {why}" for name, why in left_out.items()), *results.problems),
         fields_between=_fields_between(past, results),
     )
+    told = machine or asked or len({point.instance_id for point in points}) > 1
+    series = [read(each.points, machine=names.words(each) if told else "") for each in apart[:MOST_MACHINES]]
+    first, *others = series or [read(())]
+    left = (*(f"{short(name)}: {why}" for name, why in left_out.items()), *results.problems, *first.left_out, *more)
+    return first.model_copy(update={"left_out": left, "machines": tuple(others)})
+
+
+def _split_machine(named: str) -> tuple[str, str]:
+    """`quickstart@b` as the contract and the machine; a file is a file, and `last@b` the newest result of that one."""
+    match = _ON_MACHINE.fullmatch(named)
+    if match is None or Path(named).exists():
+        return named, ""
+    return named if match["name"] == LAST else match["name"], match["machine"]
 
 
 def whole_history(past: Past, named: str, history: History) -> tuple[tuple[History, ...], tuple[Result, ...]]:
     """What is laid over a history: those of the other precisions, and the newest documents of all of them."""
     results = past.find(named, newest=0)
     others = [other for other in results.contract.workload.precisions if other is not history.precision]
-    histories = tuple(history_of(past, named, other) for other in others)
+    found = (history_of(past, named, other).each_machine for other in others)
+    # beside the series of a machine stands what that machine did at the other precisions
+    histories = tuple(one for each in found for one in each if one.machine == history.machine or len(each) == 1)
     names = (point.result_id for each in (history, *histories) for point in each.points[-MOST_DOCUMENTS:])
     return histories, tuple(past.documents(results, names).values())
 

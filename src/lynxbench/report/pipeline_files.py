@@ -21,7 +21,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 RULES = {
     CheckVerdict.REGRESSED: ("regressed", "Proven slower than the base, beyond the contract's budget, twice.", "error"),
     CheckVerdict.BROKEN: ("broken", "The head's code cannot be measured.", "error"),
-    CheckVerdict.DOUBT: ("doubt", "Neither slower nor no slower than the base is proven.", "warning"),
+    CheckVerdict.DOUBT: ("doubt", "Neither that the head made it slower nor that it did not is proven.", "warning"),
     CheckVerdict.NEW: ("new", "The base cannot run it: there is nothing to hold against.", "note"),
 }
 """What is worth a mark in the code, by its name, its meaning and its level."""

@@ -1,16 +1,18 @@
 """What stands before every route: whose name is called, how much is sent, who asks, and may they."""
 
 import hmac
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from anyio import CancelScope, current_time
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, ImmutableMultiDict
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
@@ -31,6 +33,10 @@ MOST_REMEMBERED = 5000
 MOST_FIELDS = 50
 MOST_FIELD = 4000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+SPENT_BY_GET = "/signin/"
+"""Where a GET does something once: the provider's answer is spent by it, and who only looks spends nothing."""
+HEAD_S = 1.0
+"""How long what answers a HEAD may go on with a body that nobody reads: a live view's has no end."""
 FOR_ANY_NAME = frozenset({"/healthz", "/readyz"})
 """Asked by what keeps the server running, which calls it by an address; they say nothing that others may not know."""
 _HEADERS = (
@@ -67,6 +73,8 @@ class Guard:
             return
         began, status = time.perf_counter(), 500
         headers = dict(scope["headers"])
+        bare = scope["method"] == "HEAD" and not scope["path"].startswith(SPENT_BY_GET)
+        asked: AsgiScope = {**scope, "method": "GET"} if bare else scope
 
         async def respond(message: Message) -> None:
             nonlocal status
@@ -78,17 +86,25 @@ class Guard:
                 added = [header for header in _HEADERS if header[0] not in given]
                 headers_ = [*message["headers"], *added, (b"server-timing", spent)]
                 message = {**message, "status": status, "headers": headers_}
-            await send(message)
+            if not bare or message["type"] == "http.response.start":
+                await send(message)
+            elif message.get("more_body"):
+                rest.cancel()
+            if bare and message["type"] == "http.response.start":
+                await send({"type": "http.response.body", "body": b""})
+                rest.deadline = current_time() + HEAD_S
 
+        rest = CancelScope()
         counted = _Counted(receive, most_bytes(scope["method"], scope["path"]))
         refusal = self._refusal(scope, headers)
         try:
-            if refusal is not None:
-                await refusal(scope, receive, respond)
-            else:
-                await self._app(scope, counted, respond)
+            with rest:
+                if refusal is not None:
+                    await refusal(asked, receive, respond)
+                else:
+                    await self._app(asked, counted, respond)
         finally:
-            self._tell(scope, status, time.perf_counter() - began)
+            self._tell({**asked, "method": scope["method"]}, status, time.perf_counter() - began)
 
     def _refusal(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> Response | None:
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # RFC 9112, 3.2: which one is meant, nobody knows
@@ -290,10 +306,11 @@ def remote_of(scope: AsgiScope, server: Server) -> str:
     return named[0][:60] if named and _is_address(named[0]) else peer
 
 
-def problem(status: int, line: str, exit_code: int | None = None) -> JSONResponse:
+def problem(status: int, line: str, exit_code: int | None = None) -> Response:
     """One error, as the API says it, with the exit code that a command of lynxbench ends in, where it has one."""
     ends = {} if exit_code is None else {"exit_code": exit_code}
-    return JSONResponse({"error": {"status": status, "message": line, **ends}}, status)
+    text = json.dumps({"error": {"status": status, "message": line, **ends}})  # ASCII: nothing in it is not seen
+    return Response(text, status, media_type="application/json")
 
 
 def most_bytes(method: str, path: str) -> int:

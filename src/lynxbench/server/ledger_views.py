@@ -243,9 +243,11 @@ def newest_doubt(server: Server, contract_id: str) -> str:
 
 
 @cached()
-def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
+def history(
+    server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST, machine: str = ""
+) -> History:
     """The series of a contract, as `lynxbench history` reads it."""
-    return history_of(PagePast(server), contract_id, precision, newest)
+    return history_of(PagePast(server), contract_id, precision, newest, machine)
 
 
 def list_page(server: Server, wanted: Wanted, *, readable: bool = False) -> tuple[list[Listed], dict[str, Standing]]:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from lynxbench.server.administration import ChangeAuthor
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.server_state import Server
+from lynxbench.visible import visible_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -165,5 +166,11 @@ TheAuthor = Annotated[ChangeAuthor, Depends(_author)]
 
 
 def answer(document: object, status: int = 200) -> Response:
-    """One JSON document, written as it is and not held against its declared form again; what is not known is null."""
-    return Response(to_json(document, inf_nan_mode="null"), status, media_type="application/json")
+    """One JSON document, written as it is and not held against its declared form again; what is not known is null.
+
+    What is not seen in somebody's text, or turns it round, is escaped as JSON has it: the value is the same.
+    """
+    data = to_json(document, inf_nan_mode="null")
+    if not data.isascii() or b"\x7f" in data:
+        data = visible_json(data.decode("utf-8")).encode("utf-8")
+    return Response(data, status, media_type="application/json")

@@ -64,7 +64,8 @@ def check_branch(
         raise BadInput(f"{head.asked} is its own base ({head.short}); name another with --base, such as HEAD~1")
     with repository.trees() as trees:
         places = [trees.lay_out(commit, name, prepare) for commit, name in zip((base, head), NAMES, strict=True)]
-        notes: list[str] = []
+        apart = repository.lacks_of_base(base, head)
+        notes = [f"{apart}. What differs is not the head's alone: nobody is blamed for a loss"] if apart else []
         if named:
             contracts = [_named(name, places[1], repository) for name in named]
         else:
@@ -77,7 +78,7 @@ def check_branch(
         checks = []
         for number, found in enumerate(contracts, 1):
             pairs.tell(f"{found.file} ({number}/{len(contracts)})")
-            check = _check(found, places[0], places[1], packages, pairs, times)
+            check = _unblamed(_check(found, places[0], places[1], packages, pairs, times), apart)
             pairs.tell(f"  {check.verdict}: {check.said}")
             checks.append(check)
     return BranchCheck(base=base, head=head, fail_on=fail_on, checks=tuple(checks), notes=tuple(notes))
@@ -160,6 +161,14 @@ def _check(
     kept = {"set_aside": tuple(set_aside), "undecided": tuple(undecided)}
     verdict = verdict_of(comparison, confirmation)
     return concluded(verdict, said, comparison=comparison, confirmation=confirmation, **kept)
+
+
+def _unblamed(check: ContractCheck, apart: str) -> ContractCheck:
+    """A loss against a base that does not precede the head may be what the head lacks: it convicts nobody."""
+    if not apart or check.verdict is not CheckVerdict.REGRESSED:
+        return check
+    said = f"slower than the base, which does not precede it, so not shown to be the head's doing; {check.said}"
+    return check.model_copy(update={"verdict": CheckVerdict.DOUBT, "said": said})
 
 
 # --- which contracts --------------------------------------------------------------------------------------------------

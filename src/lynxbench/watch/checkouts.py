@@ -83,6 +83,23 @@ class Repository:
             near = f"such as {before[:10]}" if before else f"see `git log --first-parent {bad.asked}`"
             raise BadInput(f"{good.asked} is not on {line}; name a good one of that line, {near}")
 
+    def lacks_of_base(self, base: CodeCommit, head: CodeCommit) -> str:
+        """Why a head does not hold all of its base; empty where the base precedes it, and every difference is its own.
+
+        What the base has beyond the head makes the head slower by lacking it, and that is no change of the head's.
+        """
+        if self._ask("merge-base", "--is-ancestor", base.sha, head.sha) is not None:
+            return ""
+        said = f"the base ({base.asked}, {base.short}) does not precede the head ({head.asked}, {head.short})"
+        if self._ask("merge-base", "--is-ancestor", head.sha, base.sha) is not None:
+            return f"{said}: it comes after it; name the earlier commit with --base, the later with --head"
+        fork = (self._ask("merge-base", base.sha, head.sha) or "").strip()
+        if not fork:
+            return f"{said}: they share no commit that is here; {self._fetching(base.asked)}"
+        many = (self._ask("rev-list", "--count", f"{head.sha}..{base.sha}") or "?").strip()
+        counted = f"{many} commit{'' if many == '1' else 's'}"
+        return f"{said}: it has {counted} that the head lacks; --base {fork[:10]} is where they parted"
+
     def files(self, commit: CodeCommit) -> tuple[str, ...]:
         """Every file of a commit, from the top."""
         listed = self._ask("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit.sha) or ""

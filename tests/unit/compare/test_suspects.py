@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compared import make_contract, make_executor, make_result
+from compared import RUN_MEANS, make_contract, make_executor, make_result
+from lynxbench.compare.comparing import compare_pair
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.suspects import COUNTS, cause_of, changes_between, model_changed, rank_changes
 from lynxbench.model.comparison import CauseKind, Weight
 from lynxbench.model.contract import Contract
@@ -30,6 +32,30 @@ def test_a_driver_bump_points_to_the_system_layer_and_its_owner() -> None:
     assert cause.layer is Layer.SYSTEM
     assert cause.owner == "infrastructure SRE"
     assert "550.54 → 570.00" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "nothing that is recorded changed but the machine"),
+        (
+            {"framework.torch": "2.6.0"},
+            "only layer framework changed (torch 2.5.0 → 2.6.0); the machine is another one",
+        ),
+        ({"framework.torch": "2.6.0", "system.nvidia_driver": "570.00"}, "the machine is another one as well"),
+        ({"application.model_sha256": "cd" * 32}, "the machine is another one as well"),
+    ],
+)
+def test_another_machine_stands_beside_the_layers(changes: dict[str, object], said: str) -> None:
+    """Found: `only layer system changed`, of results of two machines."""
+    a = make_result()
+    for machine, slower, shown in (("a", 1.0, False), ("b", 1.0, True), ("b", 0.5, True)):
+        means = tuple(slower * mean for mean in RUN_MEANS)
+        b = make_result(executor=make_executor(changes, machine=machine), run_means=means)
+        cause = compare_pair(ComparedPair(ComparedSide(a, "A"), ComparedSide(b, "B"))).cause
+        assert cause is not None
+        assert (said in cause.sentence) is shown, cause.sentence
+        assert ("machine" in cause.sentence) is shown
 
 
 def test_known_fields_rank_before_libraries_before_versions_before_state() -> None:

@@ -14,6 +14,23 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "claims"
 LABELLED = YAML(typ="safe").load((DATA / "labelled.yaml").read_text(encoding="utf-8"))
 
 
+RATIOS = YAML(typ="safe").load((DATA / "ratios.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("line", RATIOS, ids=lambda one: one["text"][:40])
+def test_a_ratio_is_a_claim_of_a_speed_a_cost_or_a_capacity(line: dict[str, object]) -> None:
+    """Found: `latency is halved` was no claim, and `a third of the cost` neither."""
+    claimed = [one for one in lint_claim(str(line["text"]), "test").claimed if one.kind == "ratio"]
+    assert bool(claimed) is line["ratio"]
+    assert all(one.value and one.unit and one.text in str(line["text"]) for one in claimed)
+
+
+def test_the_labelled_ratios_are_in_balance() -> None:
+    truths = [line["ratio"] for line in RATIOS]
+    assert len({line["text"] for line in RATIOS}) == len(truths) >= 130
+    assert truths.count(True) == truths.count(False)
+
+
 def test_there_are_a_hundred_labelled_claims() -> None:
     assert len(LABELLED) >= 100
     assert len({claim["text"] for claim in LABELLED}) == len(LABELLED)

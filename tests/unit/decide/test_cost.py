@@ -252,6 +252,38 @@ def test_options_whose_intervals_meet_are_level_and_named_so(today: Result) -> N
     assert on_front["b (rent)"]
 
 
+@pytest.mark.parametrize(
+    ("other", "ahead", "determined"),
+    [
+        ({}, 1.01, True),
+        ({"instance_id": "f" * 64}, 1.01, False),
+        ({"instance_id": "f" * 64}, 1.04, False),
+        ({"instance_id": "f" * 64}, 1.2, True),
+        ({"started_at": "2031-01-01T00:00:00+00:00"}, 1.02, False),
+        ({"started_at": "2031-01-01T00:00:00+00:00"}, 1.5, True),
+    ],
+)
+@pytest.mark.parametrize("objective", [Regime.THROUGHPUT, Regime.COST])
+def test_a_lead_that_machines_differ_by_is_no_order(
+    today: Result, other: dict[str, str], ahead: float, determined: bool, objective: Regime
+) -> None:
+    """Found: two nodes of one kind, 1 % apart, and the one `comes first`: of two restarts in one sitting each."""
+    here, there = measured(today, 999, 1000, 1001), measured(today, 999 * ahead, 1000 * ahead, 1001 * ahead)
+    there = there.model_copy(update={"result_id": "e" * 64, **other})
+    same = Terms(None, parse_quantity("2 EUR/h"))
+    chosen = [PricedOption("a", here, same), PricedOption("b", there, same)]
+    report = report_cost(chosen, CostQuestion(utilisation=1.0, objective=objective))
+    said = f"for the objective {objective}, "
+    if determined:
+        assert report.sentence.startswith(f"{said}b (rent) comes first")
+    else:
+        assert report.sentence.startswith(f"{said}undetermined: b (rent) leads a (rent) by less than 5%")
+        assert "what sittings and machines differ by is in no interval" in report.sentence
+    assert report.rankings[0].order == ("b (rent)", "a (rent)")
+    regimes = report_cost(chosen, CostQuestion(utilisation=1.0, regimes=True)).sentence
+    assert (f"{objective}: b (rent) first" in regimes) is determined
+
+
 def test_two_prices_of_one_measured_rate_are_told_apart(today: Result) -> None:
     wide = measured(today, 3000, 4838, 6600)
     report = report_cost([PricedOption("a", wide, terms())], CostQuestion(utilisation=1.0, objective=Regime.COST))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.decide.precision_choice import decide_precisions
+from lynxbench.decide.precision_choice import RANDOM_WEIGHTS, decide_precisions
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.executor import declared
@@ -11,6 +11,7 @@ from lynxbench.model.job import Skip
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result, Validity, ValidityVerdict
+from lynxbench.model.workload import HubModel, PathModel, PresetModel
 from planted import OF_EVIDENCE
 
 
@@ -31,6 +32,24 @@ def test_go_with_speed_beside_accuracy(decode: Result) -> None:
     assert lower.loss.estimate == pytest.approx(0.006)
     assert lower.toolchain.startswith("torchao")
     assert "go: int8-weight-only" in decision.sentence
+
+
+@pytest.mark.parametrize("verdict", ["go", "no-go"])
+def test_what_random_weights_lose_is_not_what_trained_ones_lose(decode: Result, verdict: str) -> None:
+    """Found: `go: fp16 keeps the policy`, of a shape whose weights nobody trained, and nothing said so."""
+    accuracy = decode.per_precision[1].accuracy
+    assert accuracy is not None
+    judged = changed(decode, accuracy=accuracy.model_copy(update={"verdict": verdict}))
+    for model, random in (
+        (PresetModel(source="preset", name="small"), True),
+        (HubModel(source="hub", id="owner/model", revision="a" * 40), False),
+        (PathModel(source="path", path="/models/own"), False),
+    ):
+        workload = judged.contract.workload.model_copy(update={"model": model})
+        contract = judged.contract.model_copy(update={"workload": workload})
+        decision = decide_precisions([judged.model_copy(update={"contract": contract})])
+        assert decision.sentence.endswith(RANDOM_WEIGHTS) is random, decision.sentence
+        assert decision.lines[1].verdict == verdict
 
 
 def test_a_no_go_keeps_the_reference(decode: Result) -> None:

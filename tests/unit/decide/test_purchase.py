@@ -83,6 +83,19 @@ def test_a_result_on_another_device_is_no_test_instance(today: Result, tested: R
     assert ask_purchase(both, CATALOGUE, proposed="h200", tests=[tested.result_id])[0].answers[3].evidence
 
 
+@pytest.mark.parametrize("proposed", ["H100 SXM", "h201", "b200x", "a100"])
+def test_a_known_device_is_no_instance_of_one_that_nobody_knows(today: Result, tested: Result, proposed: str) -> None:
+    """Found: a name that is not in the catalogue took any result as its test instance, also one of today's kind."""
+    again = today.model_copy(update={"run_id": "again"}).sealed()
+    gathered = Gathered((today, again), signed(today, again))
+    with pytest.raises(BadInput, match="is not in the catalogue, so nothing says that this is one"):
+        ask_purchase(gathered, CATALOGUE, proposed=proposed, tests=[again.result_id])
+    both = Gathered((today, tested), signed(today, tested))
+    with pytest.raises(BadInput, match="ran on h200"):
+        ask_purchase(both, CATALOGUE, proposed=proposed, tests=[tested.result_id])
+    assert not ask_purchase(both, CATALOGUE, proposed=proposed)[0].answers[3].evidence
+
+
 def test_nobody_is_no_team_that_measures_again(today: Result, tested: Result) -> None:
     """Found: `--remeasured-by ""` answered the fifth question, and was recorded."""
     with pytest.raises(BadInput, match="--remeasured-by is empty"):

@@ -73,6 +73,59 @@ def test_the_verdict_is_the_truth_and_the_exit_code_the_policy(
     assert BranchCheck.model_validate_json(check.model_dump_json()) == check
 
 
+def _held(project: CommittedProject, measuring: PlantedMeasuring, base: str, head: str) -> BranchCheck:
+    repository = Repository.around(project.top)
+    pairs = measuring.pairs(project.top.parent / "runs", [])
+    return check_branch(repository, repository.commit(base), repository.commit(head), (), pairs, FailOn.REGRESSION)
+
+
+def test_a_base_that_comes_after_the_head_blames_nobody(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    """Found: the later commit is faster, and the earlier one was said to have regressed."""
+    check = _held(_project(tmp_path, {SPEED: "130"}), measuring, "feature", "main")
+    (one,) = check.checks
+    assert one.verdict is CheckVerdict.DOUBT
+    assert one.said.startswith("slower than the base, which does not precede it")
+    assert check.exit_code == 0
+    assert "does not precede the head (main" in check.notes[0]
+    assert "it comes after it; name the earlier commit with --base" in check.notes[0]
+    right = _held(_project(tmp_path / "other", {SPEED: "130"}), measuring, "main", "feature")
+    assert (right.checks[0].verdict, right.notes) == (CheckVerdict.PASSED, ())
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+def test_a_base_that_went_on_is_told_with_where_they_parted(
+    commits: int, tmp_path: Path, measuring: PlantedMeasuring
+) -> None:
+    """The main branch became faster after the branch left it: the branch did nothing."""
+    project = _project(tmp_path, {"readme.txt": "a word"})
+    fork = project.git("rev-parse", "main").strip()
+    project.git("checkout", "--quiet", "main")
+    for number in range(commits):
+        project.commit(f"faster {number}", {SPEED: f"{120 + number}"})
+    check = _held(project, measuring, "main", "feature")
+    assert check.checks[0].verdict is CheckVerdict.DOUBT
+    assert f"it has {commits} commit{'s' if commits > 1 else ''} that the head lacks" in check.notes[0]
+    assert f"--base {fork[:10]}" in check.notes[0]
+    parted = _held(project, measuring, fork, "feature")
+    assert (parted.checks[0].verdict, parted.notes) == (CheckVerdict.PASSED, ())
+
+
+def test_a_base_without_a_shared_commit_is_told(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = _project(tmp_path, {SPEED: "90"})
+    project.git("checkout", "--quiet", "--orphan", "elsewhere")
+    project.commit("another beginning", {SPEED: "100"})
+    check = _held(project, measuring, "elsewhere", "feature")
+    assert check.checks[0].verdict is CheckVerdict.DOUBT
+    assert "they share no commit that is here" in check.notes[0]
+    merged = _project(tmp_path / "merged", {SPEED: "90"})
+    merged.git("checkout", "--quiet", "main")
+    merged.commit("elsewhere", {"readme.txt": "more"})
+    merged.git("checkout", "--quiet", "feature")
+    merged.git("merge", "--quiet", "-m", "merge", "main")
+    through = _held(merged, measuring, "main", "feature")
+    assert (through.checks[0].verdict, through.notes) == (CheckVerdict.REGRESSED, ())
+
+
 @pytest.mark.parametrize("again", ["100", "50 doubtful", "99 noise=0.05"])
 def test_nobody_is_convicted_by_one_sitting(again: str, tmp_path: Path, measuring: PlantedMeasuring) -> None:
     measuring.sittings = {0: "80", 1: again}

@@ -26,6 +26,7 @@ from lynxbench.report.svg.history_plot import draw_levels
 
 SHOWN_LEFT_OUT = 5
 SHOWN_EVIDENCE = 4
+SHOWN_MACHINES = 4
 _TONES = {
     SignalState.PRESENT: Tone.BAD,
     SignalState.ABSENT: Tone.GOOD,
@@ -41,7 +42,7 @@ def compose_history(history: History, others: Sequence[History] = (), results: S
     facts: list[Fact | None] = [
         ("Contract", (said(history.contract), " ", code(words.abbreviated(history.contract_id)))),
         ("Precision", history.precision.value),
-        ("Results", f"{len(history.points)} in the series"),
+        *machine_facts(history),
         ("Agreement", said(history.agreement)) if history.agreement else None,
         ("A/A noise", history.noise.said) if history.noise is not None else None,
     ]
@@ -53,26 +54,66 @@ def compose_history(history: History, others: Sequence[History] = (), results: S
         facts.append(
             ("From", f"{words.moment_text(first.started_at)} to {words.moment_text(last.started_at)}: {figures}")
         )
-    left_out = doc.Section("left-out", "Left out", (doc.Points(history.left_out, "Left out", most=SHOWN_LEFT_OUT),))
+    left = [line for each in history.each_machine for line in each.left_out]
+    left_out = doc.Section("left-out", "Left out", (doc.Points(left, "Left out", most=SHOWN_LEFT_OUT),))
     return doc.Report(
         f"{words.clean(history.contract)}: history",
         (
             series_section(history, chart=history_chart((history, *others), results)),
             changes_section(history),
             causes_section(history),
-            left_out if history.left_out else None,
+            *machine_sections(history),
+            left_out if left else None,
         ),
-        title=said(history.note),
+        title=said(history_note(history)),
         brand="lynxbench history",
         facts=facts,
         scripted=True,
     )
 
 
+def machine_facts(history: History) -> list[Fact]:
+    """How many results are in the series; of which machine, and of how many by itself, where there are several."""
+    counted: Fact = ("Results", f"{len(history.points)} in the series")
+    if not history.machine:
+        return [counted]
+    others = f", the first of {len(history.each_machine)} series" if history.machines else ""
+    return [("Machine", f"{words.clean(history.machine)}{others}"), counted]
+
+
+def history_note(history: History) -> str:
+    """What the series says; of several machines what each says, by itself."""
+    if not history.machine:
+        return history.note
+    told = [f"{each.machine}: {each.note}" for each in history.each_machine[:SHOWN_MACHINES]]
+    more = len(history.each_machine) - len(told)
+    told += [f"{more} more below"] if more else []
+    if not history.machines:
+        return told[0]
+    return f"{len(history.each_machine)} machines or kinds of them, each judged by itself. {'. '.join(told)}"
+
+
+def machine_sections(history: History) -> list[doc.Section | None]:
+    """The series of the other machines, one after the other."""
+    return [
+        section
+        for place, each in enumerate(history.machines, start=2)
+        for section in (
+            series_section(each, chart=history_chart((each,)), part=f"-{place}"),
+            changes_section(each, part=f"-{place}"),
+            causes_section(each, part=f"-{place}"),
+        )
+    ]
+
+
+def _titled(title: str, history: History) -> str:
+    return f"{title}, {words.clean(history.machine)}" if history.machine else title
+
+
 def series_section(
-    history: History, links: Sequence[tuple[str, str]] = (), chart: Chart | None = None
+    history: History, links: Sequence[tuple[str, str]] = (), chart: Chart | None = None, part: str = ""
 ) -> doc.Section | None:
-    """The series as a plot; `links` (name, place) replace the data inside the page."""
+    """The series as a plot; `links` (name, place) replace the data inside the page, `part` sets it apart there."""
     if not history.points:
         return None
     rows = [
@@ -84,15 +125,16 @@ def series_section(
         "and each square the layer that changed."
     )
     head = ("started", "result", "estimate", "low", "high", "unit", "bound by")
-    title = f"Throughput over time, {history.precision}"
+    title = _titled(f"Throughput over time, {history.precision}", history)
+    drawn = partial(draw_levels, history)
     return doc.Section(
-        "series",
-        "Series",
-        (doc.Plot("levels", title, caption, partial(draw_levels, history), head, rows, links=links, chart=chart),),
+        f"series{part}",
+        _titled("Series", history),
+        (doc.Plot(f"levels{part}", title, caption, drawn, head, rows, links=links, chart=chart),),
     )
 
 
-def changes_section(history: History) -> doc.Section | None:
+def changes_section(history: History, part: str = "") -> doc.Section | None:
     """Every change with its effect, what the record says, and whose it is."""
     if len(history.points) < 2:
         return None
@@ -103,14 +145,15 @@ def changes_section(history: History) -> doc.Section | None:
         if history.motion is not Motion.LEVELS or history.seasons
         else None
     )
+    name, title = f"changes{part}", _titled("Changes", history)
     if not rows:
         nothing = "No change of the level: no step, drift, wandering or season is shown"
         none = doc.Note(f"{history.too_few or nothing}; no change of the record.")
-        return doc.Section("changes", "Changes", (moving or none,))
-    return doc.Section("changes", "Changes", (moving, doc.Table(head, rows, "Changes")))
+        return doc.Section(name, title, (moving or none,))
+    return doc.Section(name, title, (moving, doc.Table(head, rows, title)))
 
 
-def causes_section(history: History) -> doc.Section | None:
+def causes_section(history: History, part: str = "") -> doc.Section | None:
     """What bounds the results, and since when; nothing where none of them says."""
     leading = _leading(history)
     if leading is None:
@@ -120,7 +163,7 @@ def causes_section(history: History) -> doc.Section | None:
     rows = [_move_row(move) for move in history.cause_moves]
     head = ("When", "From", "To", "Before", "Since", "Changed there")
     table = doc.Table(head, rows, "Where another cause took over") if rows else None
-    return doc.Section("causes", "What bounds it", (now, table))
+    return doc.Section(f"causes{part}", _titled("What bounds it", history), (now, table))
 
 
 def _leading(history: History) -> tuple[str, str] | None:

@@ -167,10 +167,11 @@ def history(
     contract: Named,
     precision: Word = None,
     newest: Annotated[int | None, Query(ge=1, le=10**6)] = None,
+    machine: Word = None,
 ) -> Response:
-    """The series, its changes and the layer that changed with each: `lynxbench history --json`."""
+    """The series of each machine, its changes and the layer that changed with each: `lynxbench history --json`."""
     name = reading.named(server, contract, "contract")
-    return answer(reading.history(server, name, reading.precision_of(precision), newest))
+    return answer(reading.history(server, name, reading.precision_of(precision), newest, machine or ""))
 
 
 @route("GET", "/contracts/{contract}/signals", READ, Signals)

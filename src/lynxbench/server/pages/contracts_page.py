@@ -18,7 +18,14 @@ from lynxbench.report import doc, words
 from lynxbench.report.chart import chart_text
 from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, refer, said, strong
 from lynxbench.report.documents.history_chart import history_chart
-from lynxbench.report.documents.history_document import causes_section, changes_section, series_section, signals_section
+from lynxbench.report.documents.history_document import (
+    causes_section,
+    changes_section,
+    machine_facts,
+    machine_sections,
+    series_section,
+    signals_section,
+)
 from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import agreement_blocks
 from lynxbench.report.render_html import csv_text
@@ -31,6 +38,7 @@ from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
 from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
 from lynxbench.server.server_state import Server
+from lynxbench.visible import visible_json
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.store_tables import likenesses
 from lynxbench.workload.representative import Likeness
@@ -63,6 +71,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
                 _series(history, contract_id, chosen),
                 changes_section(history),
                 causes_section(history),
+                *machine_sections(history),
                 _left_out(history),
                 _recovered([notice for notice in notices if notice.closed_at is not None]),
                 signals_section(signals_of(server, contract_id)) if signs else _ask_signs(contract_id),
@@ -78,7 +87,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
                 ("Name", said(contract.name)),
                 ("Verdict", verdict_words(history, still[0] if still else None, doubt)),
                 ("Regime", contract.regime.value),
-                ("Results", f"{len(history.points)} in the series"),
+                *machine_facts(history),
                 ("A/A noise", history.noise.said) if history.noise is not None else None,
                 ("Id", code(contract_id[:12])),
             ),
@@ -94,13 +103,15 @@ def chart_document(server: Server, contract_id: str, precision: Precision | None
         raise NotFound(f"{contract_id[:12]}: the contract's text is not in this ledger")
     chosen = precision or reading.shown_precision(server, contract)
     order = [chosen, *(other for other in contract.workload.precisions if other is not chosen)]
-    histories = [reading.history(server, contract_id, each) for each in order]
+    found = [reading.history(server, contract_id, each) for each in order]
+    first = found[0].machine  # what stands in one plot is of one machine
+    histories = [one for each in found for one in each.each_machine if one.machine == first or not each.machines]
     names = dict.fromkeys(point.result_id for history in histories for point in history.points[-MOST_DOCUMENTS:])
     documents = [document for name in names if (document := _kept_document(server, name)) is not None]
     chart = history_chart(histories, documents)
     if chart is None:
         raise NotFound(f"{contract_id[:12]}: no result of this contract counts yet")
-    return chart_text(chart)
+    return visible_json(chart_text(chart))
 
 
 def _kept_document(server: Server, result_id: str) -> Result | None:
@@ -115,16 +126,16 @@ def series_file(history: History, form: str) -> tuple[str, str]:
     if form == "svg":
         return standalone_svg(draw_levels(history, f"{history.contract}, {history.precision}", WIDE)), "image/svg+xml"
     if form == "json":
-        return history.model_dump_json(), "application/json"
+        return visible_json(history.model_dump_json()), "application/json"
     rows = [
         (
-            *(p.started_at, p.result_id, p.executor_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit),
-            "doubtful" if p.doubtful else "",
-            p.agreement,
+            *(p.started_at, p.result_id, p.executor_id, p.instance_id, p.estimate),
+            *(words.or_nan(p.low), words.or_nan(p.high), p.unit, "doubtful" if p.doubtful else "", p.agreement),
         )
-        for p in history.points
+        for each in history.each_machine
+        for p in each.points
     ]
-    head = ("started", "result", "executor", "estimate", "low", "high", "unit", "doubt", "agreement")
+    head = ("started", "result", "executor", "machine", "estimate", "low", "high", "unit", "doubt", "agreement")
     return csv_text(head, rows), "text/csv"
 
 
@@ -157,10 +168,11 @@ def _series(history: History, contract_id: str, precision: Precision) -> doc.Sec
 
 
 def _left_out(history: History) -> doc.Section | None:
-    if not history.left_out:
+    left_out = [line for each in history.each_machine for line in each.left_out]
+    if not left_out:
         return None
-    listed = doc.Points([said(line) for line in history.left_out[:SHOWN_LEFT_OUT]])
-    title = f"{words.count(len(history.left_out), 'result')}, each with why"
+    listed = doc.Points([said(line) for line in left_out[:SHOWN_LEFT_OUT]])
+    title = f"{words.count(len(left_out), 'result')}, each with why"
     return doc.Section("left-out", "Left out of the series", (doc.Group(title, (listed,), folded=True),))
 
 

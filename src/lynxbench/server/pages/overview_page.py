@@ -123,16 +123,40 @@ def verdict_words(history: History | None, notice: Notice | None, doubt: str) ->
         return Span(f"latest result {doubt}", Tone.WARN)
     if history is None or not history.points:
         return quiet("no result counts yet")
-    if history.points[-1].doubtful:
-        return Span("latest result doubtful", Tone.WARN)
-    moved = [f"level moved {words.change_text(change.effect)}" for change in history.changes if change.found][-1:]
-    if history.motion is not Motion.LEVELS:
-        moved.append(history.motion + (f" {words.change_text(history.trend)}" if history.trend is not None else ""))
-    if moved:
-        return Span(", ".join(moved), Tone.WARN)
+    if history.machines:
+        return _each_machine(history)
+    moved = _moved(history)
+    if history.points[-1].doubtful or moved:
+        return Span(moved or "latest result doubtful", Tone.WARN)
     if len(history.points) < 2:
         return quiet("first result")
     return quiet(history.too_few) if history.too_few else Span("no change of level", Tone.GOOD)
+
+
+def _moved(history: History) -> str:
+    """How the level of one machine moved; empty where that is not shown, or the newest result does not carry it."""
+    if history.points[-1].doubtful:
+        return ""
+    moved = [f"level moved {words.change_text(change.effect)}" for change in history.changes if change.found][-1:]
+    if history.motion is not Motion.LEVELS:
+        moved.append(history.motion + (f" {words.change_text(history.trend)}" if history.trend is not None else ""))
+    return ", ".join(moved)
+
+
+def _each_machine(history: History) -> Inline:
+    """The same of several machines, each by itself: what moved with where, else how many are known to stand still."""
+    series = history.each_machine
+    moved = [f"{words.clean(each.machine)}: {said_so}" for each in series if (said_so := _moved(each))]
+    if moved:
+        more = f", and {len(moved) - 1} more" if len(moved) > 1 else ""
+        return Span(f"{moved[0]}{more}", Tone.WARN)
+    if max(series, key=lambda each: each.points[-1].started_at).points[-1].doubtful:
+        return Span("latest result doubtful", Tone.WARN)
+    still = sum(not each.too_few for each in series)
+    if still == len(series):
+        return Span(f"no change of level on any of {still} machines", Tone.GOOD)
+    told = f"no change of level on {still}, " if still else ""
+    return quiet(f"{len(series)} machines: {told}too few results of {'the others' if still else 'each'} to tell")
 
 
 def _trend(history: History | None) -> Inline:
