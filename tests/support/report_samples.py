@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 
 from lynxbench.model.samples import CountedProcess, Iterations, Marks, Phase, ProcessSamples, Telemetry
@@ -16,9 +18,8 @@ def process(
     """One process: set-up, a slow warm-up, a transient, then a steady stretch with AR(1) noise and rare stalls."""
     random = np.random.default_rng(seed + index)
     many = max(8, int(rate * seconds / tokens))
-    noise = np.zeros(many)
-    for i in range(1, many):
-        noise[i] = 0.6 * noise[i - 1] + random.normal(0, 0.006)
+    shocks = random.normal(0, 0.006, many - 1).tolist()
+    noise = np.array(list(accumulate(shocks, lambda before, shock: 0.6 * before + shock, initial=0.0)))
     durations = tokens / rate * (1 + noise)
     warm, transient = many // 12, many // 6
     durations[:warm] *= np.linspace(1.9, 1.08, warm) if warm else 1
