@@ -269,7 +269,7 @@ def test_going_on_executes_nothing_that_the_folder_alone_asks_for(
         else:
             registration["contract"]["workload"]["model"]["target"] = "evil_work:work"
         (run / "registration.json").write_text(json.dumps(registration))
-    done = lynxbench("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", cwd=bench)
+    done = lynxbench_here("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", cwd=bench)
     assert done.code == 3, done.err
     assert "start anew" in done.err
     assert not marker.exists()
@@ -282,7 +282,7 @@ def test_another_definition_under_the_id_of_yours_is_not_gone_on_with(
     plan = json.loads((folder / "experiment.json").read_text())
     plan["definition"]["question"] = "Is this another experiment?"
     (folder / "experiment.json").write_text(json.dumps(plan))
-    done = lynxbench("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", cwd=bench)
+    done = lynxbench_here("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", cwd=bench)
     assert done.code == 2, done.err
     assert "no unfinished experiment" in done.err
 
