@@ -8,7 +8,7 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lynxbench.executor.capture import fields_from_facts
+from lynxbench.executor.engine_facts import fields_from_facts
 from lynxbench.executor.system import ALLOWED_NAMES, ALLOWED_PREFIXES, select_environment
 
 QUICK = settings(max_examples=100, deadline=None)

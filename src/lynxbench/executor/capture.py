@@ -7,17 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from pydantic import JsonValue
-
-from lynxbench.errors import BadInput
 from lynxbench.executor import confinement, hardware_roots, processor, python_packages, system
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.host import Host, Probe, exact_json, explain, run_probe
 from lynxbench.executor.nvidia import capture_nvidia, load_nvml
 from lynxbench.executor.vendors import VendorProbe, capture_vendors
-from lynxbench.model.executor import Executor, Field, Status, Tier, measured, unreadable
+from lynxbench.model.executor import Executor, Field, Status, Tier, unreadable
 from lynxbench.model.layers import Layer
-from lynxbench.model.secrets import value_is_credential
 
 PROBE_GROUP = "lynxbench.probes"
 """Entry points of this group are callables without arguments that return `{layer: {name: Field}}`."""
@@ -85,24 +81,3 @@ def _add(known: dict[str, Field], more: Mapping[str, Field], prefix: str) -> Non
     for name, field in more.items():
         taken = name in known and known[name].status is not Status.UNREADABLE
         known[f"{prefix}{name}" if taken else name] = field
-
-
-def fields_from_facts(facts: Mapping[str, JsonValue], source: str) -> dict[Layer, dict[str, Field]]:
-    """`application.model_sha256` becomes `model_sha256` of the application layer; credentials are withheld."""
-    layers: dict[Layer, dict[str, Field]] = {}
-    for key, value in facts.items():
-        layer, _, name = key.partition(".")
-        if not name or layer not in tuple(Layer):
-            layers_known = ", ".join(Layer)
-            raise BadInput(f"{source}: fact {key!r} names no layer; write it as layer.name with one of {layers_known}")
-        withheld = unreadable("withheld: it looks like a credential") if _holds_credential(value) else None
-        layers.setdefault(Layer(layer), {})[name] = withheld or measured(exact_json(value), source)
-    return layers
-
-
-def _holds_credential(value: JsonValue) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_credential, value.values()))
-    if isinstance(value, list):
-        return any(map(_holds_credential, value))
-    return isinstance(value, str) and value_is_credential(value)

@@ -7,6 +7,8 @@
 Whatever a process had measured is there when it is killed.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
@@ -14,13 +16,16 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lynxbench.errors import LynxbenchError, OwnCodeFailed, is_disk_full
-from lynxbench.evidence.run_folder import Registration, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.model.job import FailureKind, Job, JobReport, JobStatus
 from lynxbench.model.secrets import secret_values, withhold
+
+if TYPE_CHECKING:  # a fresh process has no use for a run's folder
+    from lynxbench.evidence.run_folder import Registration, Slot
 
 JOB_FILE = "job.json"
 REPORT_FILE = "report.json"

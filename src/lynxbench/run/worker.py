@@ -22,7 +22,7 @@ import numpy as np
 from lynxbench.engines.engine_registry import load_engine
 from lynxbench.errors import ExitCode
 from lynxbench.evidence.array_file import read_arrays
-from lynxbench.executor.capture import fields_from_facts
+from lynxbench.executor.engine_facts import fields_from_facts
 from lynxbench.executor.process import capture_process
 from lynxbench.executor.python_packages import capture_packages
 from lynxbench.load.engine_session import Engine, Session
@@ -40,7 +40,6 @@ from lynxbench.model.samples import Iterations, Outputs
 from lynxbench.model.secrets import secret_values, withhold
 from lynxbench.model.slices import Slice, slice_length_s
 from lynxbench.run.fresh_job import ENDURING, JOB_FILE, leave_report, say_stage
-from lynxbench.run.task_scoring import with_task
 
 OUTPUTS_FILE = "outputs.npz"
 
@@ -77,6 +76,8 @@ def work(folder: Path) -> JobReport:
     if job.own_packages:
         fields[Layer.FRAMEWORK] = {**fields.get(Layer.FRAMEWORK, {}), **capture_packages()}
     if job.take_outputs:
+        from lynxbench.run.task_scoring import with_task  # one process of a precision needs it
+
         say_stage(folder, "accuracy")
         outputs = session.outputs()
         if outputs is not None:
@@ -132,7 +133,10 @@ def _settle_garbage() -> None:
 
     A full scan of the objects that imports leave behind pauses a process for tens of milliseconds, every few steps.
     """
-    import scipy.special  # noqa: F401 - the checkpoints need it: imported now, it does not pause the run at the first one
+    # The checkpoints need it: imported now, it does not pause the run at the first one. The whole package, since the
+    # libraries that a process has loaded are fields of its executor: they may depend neither on what was measured, nor
+    # on which parts of scipy this version asks for.
+    import scipy.special  # noqa: F401
 
     gc.collect()
     gc.freeze()

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from lynxbench.errors import BadInput
-from lynxbench.executor.capture import capture_host, fields_from_facts
+from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import parse_declaration
+from lynxbench.executor.engine_facts import fields_from_facts
 from lynxbench.executor.host import Host
 from lynxbench.model.executor import Executor, Status, Tier, measured
 from lynxbench.model.layers import Layer

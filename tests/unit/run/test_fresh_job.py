@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,28 @@ def test_a_full_disk_says_what_to_do(tmp_path: Path) -> None:
 
 def test_a_report_of_an_earlier_version_reads_back() -> None:
     assert JobReport.model_validate_json('{"status": "failed", "error": "x"}').failure is None
+
+
+def test_a_fresh_process_starts_without_what_it_has_no_use_for() -> None:
+    """The ledger's entries, a run's folder, the host's probes and YAML would be loaded in every process of a run."""
+    unused = ("lynxbench.model.entries", "lynxbench.evidence.run_folder", "lynxbench.executor.capture", "ruamel.yaml")
+    code = f"import sys, lynxbench.run.worker; print([name for name in {unused!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's map of a process is Linux's")
+def test_what_is_measured_loads_no_library_that_was_not_there() -> None:
+    """The libraries of a process are fields of its executor: two runs that are alike must not differ in them."""
+    code = (
+        "import numpy as np, lynxbench.run.worker as worker\n"
+        "from lynxbench.stats.intervals import mean_interval\n"
+        "def loaded(): return {line.split()[-1] for line in open('/proc/self/maps') if '.so' in line}\n"
+        "worker._settle_garbage()\n"
+        "before = loaded()\n"
+        "mean_interval([1.0, 2.0, 4.0])\n"
+        "np.random.default_rng(1).normal(size=4), np.fft.rfft(np.ones(4))\n"
+        "print(sorted(loaded() - before))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
