@@ -45,7 +45,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.standing import agreement_shown
 from lynxbench.record.comparing_results import contract_differences
-from lynxbench.record.machine_names import MachineNames
+from lynxbench.record.contract_machines import MachineNames
 from lynxbench.record.recalling import sealed_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
