@@ -35,7 +35,8 @@ level, the gain's range covers the removal of either and of both; accuracy is un
 answers ignore the prompt or prefer no token. 8: pages from a disk that nobody waited for are no doubt; gains on a CPU
 leave an operator's start behind, reach as far as merged calls do, and products in 64 bits are the software's. 9: large
 rows that are only written in another order are copies, and so the software's. 10: a pass writes what
-its operands make together, and is merged with a reduction that reads its result at once."""
+its operands make together, and is merged with a reduction that reads its result at once; steps that mostly sort say so;
+work inside wrappers is counted once, and far below a ceiling is said of what is."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

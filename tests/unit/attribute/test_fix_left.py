@@ -340,3 +340,46 @@ def test_a_step_that_mostly_sorts_says_so_and_what_to_try(
     assert "shapes or ceilings are missing" in attribute(steps, 3.8, rules=9).sentence
     few = device_steps(make_event, (operator, 0.3, make_operands((1000, 200))), ("aten::mm", 11.0, PRODUCT))
     assert "sorts" not in attribute(few, 11.3, rules=10).sentence
+
+
+# --- what is said beside it -------------------------------------------------------------------------------------------
+
+
+def wrapped_products(make_event: Make, took_ms: float, pause_ms: float) -> list[dict[str, Any]]:
+    """Steps of one layer on a CPU, whose product (10 ms at the ceiling) stands inside two wrappers, and a pause."""
+    events = []
+    for step in range(5):
+        at = step * (took_ms + pause_ms + 1.0) * 1e3
+        events += [
+            make_event(f"step#{step}", at, (took_ms + pause_ms) * 1e3, cat="user_annotation"),
+            make_event("aten::linear", at, took_ms * 1e3, **PRODUCT),
+            make_event("aten::matmul", at + 10, took_ms * 1e3 - 20, **PRODUCT),
+            make_event("aten::mm", at + 20, took_ms * 1e3 - 40, **PRODUCT),
+        ]
+    return events
+
+
+def test_the_bytes_of_a_product_inside_wrappers_move_once(
+    make_event: Make, attribute: Callable[..., Attribution]
+) -> None:
+    """0.5 + 1 + 0.5 million numbers of four bytes in 20 ms: 0.4 GB/s, and not twice that."""
+    steps = wrapped_products(make_event, 20.0, 0.0)
+    (said,) = [line for line in attribute(steps, 20.0, rules=10).evidence if "over the whole step" in line]
+    assert "at least 0.4 GB/s move of 20 measured" in said
+    (arithmetic,) = [line for line in attribute(steps, 20.0, rules=10).evidence if "model arithmetic" in line]
+    assert "model arithmetic 50 GFLOP/s of 100 measured" in arithmetic
+    (before,) = [line for line in attribute(steps, 20.0, rules=9).evidence if "over the whole step" in line]
+    assert "at least 0.8 GB/s" in before, "what the edition before said stays"
+
+
+def test_far_below_is_said_of_what_is_far_below(make_event: Make, attribute: Callable[..., Attribution]) -> None:
+    """At half of the ceiling a product is neither near nor far, though most of the step is the software's."""
+    between = attribute(wrapped_products(make_event, 20.0, 8.0), 28.0, rules=10)
+    assert (between.bound, between.layer, between.weak) == (Bound.SOFTWARE, Layer.RUNTIME, True)
+    assert "neither near it nor far" in between.sentence
+    assert "far below" not in between.sentence
+    assert not any("many times faster" in line for line in between.evidence)
+    far = attribute(wrapped_products(make_event, 50.0, 8.0), 58.0, rules=10)
+    assert "by operators far below the ceiling" in far.sentence
+    before = attribute(wrapped_products(make_event, 20.0, 8.0), 28.0, rules=9)
+    assert before.gain_if_removed == between.gain_if_removed

@@ -54,6 +54,12 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, 
         "ordered",
     )
 )
+BELOW_CEILING = replace(
+    SLOW_KERNELS,
+    words="operators below the measured ceilings take",
+    why="the same machine ran bare kernels faster in this run",
+)
+"""Where they are neither near nor far below, and yet nothing else accounts for as much."""
 HOST_LAUNCH = replace(
     CAUSES[Category.LAUNCH],
     next_step="compile the step, or make calls that are alike one, so that many small operators become few",

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from lynxbench.attribute.judge.causes import (
+    BELOW_CEILING,
     CAUSES,
     CLEAR_LEAD,
     COPIED,
@@ -232,7 +233,8 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
         faster_ns = shares.total(*KERNELS) * (1.0 - figures.efficiency.overall / TYPICAL_EFFICIENCY) * shares.step_ns
         if rules >= REPLAYED:
             gain = cap_range(figures.range_without(max(0.0, faster_ns)), gain.high)
-        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, reason)
+        cause = BELOW_CEILING if rules >= SUMMED else SLOW_KERNELS
+        return VerdictDraft(top, Bound.SOFTWARE, cause, True, gain, reason)
     older = gain_of(shares.of[removable], figures.residual(removable))
     gain = figures.range_of(removable) if rules >= REPLAYED else older
     return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)

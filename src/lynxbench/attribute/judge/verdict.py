@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 
 from lynxbench.attribute.judge.causes import (
+    BELOW_CEILING,
     BOTH_LEVEL,
     CAUSES,
     CLEAR_LEAD,
@@ -95,7 +96,11 @@ def _contended(draft: VerdictDraft, contention: Contention, rules: int) -> Verdi
     Own threads beyond the CPUs are the workload's doing, and the cause. Other load is a disturbance of the run: it
     explains slow kernels and open questions, and takes the certainty of the rest.
     """
-    if not contention.own and draft.cause is not SLOW_KERNELS and draft.bound is not Bound.UNDETERMINED:
+    if (
+        not contention.own
+        and draft.cause not in (SLOW_KERNELS, BELOW_CEILING)
+        and draft.bound is not Bound.UNDETERMINED
+    ):
         return dataclasses.replace(draft, weak=True, rivals=((Layer.SYSTEM, contention.why),))
     waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
     cause = dataclasses.replace(STALLED, next_step=contention.fix, why=contention.why)

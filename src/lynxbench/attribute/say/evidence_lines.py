@@ -8,9 +8,10 @@ from lynxbench.attribute.judge.causes import CategoryCause
 from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
-from lynxbench.attribute.judge.step_figures import StepFigures
+from lynxbench.attribute.judge.step_figures import SUMMED, StepFigures
 from lynxbench.attribute.judge.time_book import CORRECTION_MATTERS, KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.counters import KernelCounters
+from lynxbench.attribute.read.operator_names import OperatorKind
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Category
@@ -33,7 +34,7 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     if unseen is None or shares.known:
         lines += _inflation(book, shares)
     if unseen is None:
-        lines += _utilisation(book, shares)
+        lines += _utilisation(book, shares, figures.rules)
     lines += [*_achieved(book, efficiency), *_gaps(book)]
     if book.stalled_ns > 0:
         lines.append(
@@ -117,10 +118,12 @@ def _inflation(book: TimeBook, shares: Shares) -> list[str]:
     return lines
 
 
-def _utilisation(book: TimeBook, shares: Shares) -> list[str]:
+def _utilisation(book: TimeBook, shares: Shares, rules: int) -> list[str]:
     busy = shares.total(*KERNELS)
     lines = [f"kernels were at work {busy:.0%} of a step: what a utilisation gauge shows, and not how well they worked"]
-    worked = [(group, group.work) for group in book.groups if group.work is not None]
+    groups = book.groups  # since edition 10 a wrapper's work is that of the operator inside it, and counted once
+    groups = tuple(g for g in groups if g.kind is not OperatorKind.DISPATCH) if rules >= SUMMED else groups
+    worked = [(group, group.work) for group in groups if group.work is not None]
     flops = sum(work.flops * group.calls for group, work in worked if work.intensity > PRODUCT_INTENSITY) / len(book)
     moved = sum(work.total_bytes * group.calls for group, work in worked) / len(book)
     main = max(worked, key=lambda pair: pair[1].flops * pair[0].calls, default=None)

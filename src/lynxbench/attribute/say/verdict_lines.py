@@ -29,6 +29,7 @@ Owner = Callable[[Layer], str]
 
 _OF_CAUSE = {
     causes.SLOW_KERNELS: ", by operators far below the ceiling measured on this machine",
+    causes.BELOW_CEILING: ", by operators below the ceiling measured on this machine, neither near it nor far",
     causes.UNFUSED: ", much of it for intermediate results that fused operators avoid",
     causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
     causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
