@@ -8,6 +8,12 @@ from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
+NEAR_CEILING = 0.6
+"""Kernels at this share of the measured ceiling leave software little to gain; well-tuned libraries reach 0.6 to 0.9
+of a bare kernel on shapes of real models."""
+FAR_BELOW_CEILING = 0.35
+"""Under this a better kernel, layout or thread count gains more than a purchase would. Between the two: doubt."""
+
 
 class Ceiling(Document):
     """The best this executor did on a bare kernel, in the same run: the envelope, not the workload."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from lynxbench.model.attribution import Attribution, Bound, Category
+from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Attribution, Bound, Category
 from lynxbench.model.evidence_gate import Shortfall, carried_attribution
 from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result
@@ -11,9 +11,6 @@ from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.report import findings, words
 from lynxbench.report.doc import Points
 from lynxbench.report.words import clean
-
-WELL_USED = 0.5
-"""Half of the roofline: above it an operator is said to run near it. The figure always stands beside the word."""
 
 
 def answer_four(result: Result, also: Sequence[Shortfall] = ()) -> tuple[Points, Points, Points, Points]:
@@ -100,9 +97,11 @@ def _efficiency(attribution: Attribution) -> tuple[str, ...]:
     if not known:
         return ("How near the operators ran to their ceilings is unknown: shapes or ceilings are missing.",)
     top = max(known, key=lambda op: op.share)
-    near = "near" if (top.efficiency or 0) >= WELL_USED else "far from"
+    reached = top.efficiency or 0.0
+    where = "far below its roofline" if reached <= FAR_BELOW_CEILING else "below its roofline, neither near it nor far"
+    where = "near its roofline" if reached >= NEAR_CEILING else where
     return (
-        f"The largest operator, {clean(top.name)} ({words.percent(top.share)} of a step), runs {near} its roofline: "
+        f"The largest operator, {clean(top.name)} ({words.percent(top.share)} of a step), runs {where}: "
         f"{words.percent(top.efficiency)} of what the measured ceilings allow.",
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lynxbench.report.four_answers import answer_four
 
 
@@ -26,6 +28,23 @@ def test_ceilings_are_called_an_envelope(build) -> None:
     said = " ".join(answer_four(build.software_bound().result)[2].items)
     assert "not the workload" in said
     assert "31\u00a0% of what the measured ceilings allow" in said
+
+
+@pytest.mark.parametrize(
+    ("reached", "where"),
+    [
+        (0.2, "runs far below its roofline: 20"),
+        (0.46, "runs below its roofline, neither near it nor far: 46"),
+        (0.57, "runs below its roofline, neither near it nor far: 57"),
+        (0.61, "runs near its roofline: 61"),
+    ],
+)
+def test_near_and_far_are_the_words_of_the_verdicts_thresholds(build, reached: float, where: str) -> None:
+    result = build.software_bound().result
+    operators = tuple(one.model_copy(update={"efficiency": reached}) for one in result.attribution.operators)
+    attribution = result.attribution.model_copy(update={"operators": operators})
+    changed = result.model_copy(update={"attribution": attribution})
+    assert where in " ".join(answer_four(changed)[2].items)
 
 
 def test_loosened_protocol_is_an_assumption(build) -> None:

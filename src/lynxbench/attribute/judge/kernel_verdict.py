@@ -51,15 +51,10 @@ from lynxbench.attribute.judge.step_figures import (
 )
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.attribute.read.operator_names import OperatorKind, is_ordering, is_relocation
-from lynxbench.model.attribution import Bound, Category
+from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 
-NEAR_CEILING = 0.6
-"""Kernels at this share of the measured ceiling leave software little to gain; well-tuned libraries reach 0.6 to 0.9
-of a bare kernel on shapes of real models."""
-FAR_BELOW_CEILING = 0.35
-"""Under this a better kernel, layout or thread count gains more than a purchase would. Between the two: doubt."""
 TYPICAL_EFFICIENCY = 0.75
 """What a good kernel reaches of the ceiling: the estimate of a gain goes here, its upper bound to the ceiling."""
 WORTH_NARROWING = 2.0
