@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from attributed import attribute_by
+from lynxbench.attribute.say.evidence_lines import say_plainly
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.layers import Layer
 
@@ -383,3 +384,28 @@ def test_far_below_is_said_of_what_is_far_below(make_event: Make, attribute: Cal
     assert "by operators far below the ceiling" in far.sentence
     before = attribute(wrapped_products(make_event, 20.0, 8.0), 28.0, rules=9)
     assert before.gain_if_removed == between.gain_if_removed
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("2.91e+03 GB/s of 4.28e+03 measured", "2,910 GB/s of 4,280 measured"),
+        ("a step takes 1e+03 ms", "a step takes 1,000 ms"),
+        ("makes 6.55e+06 elements", "makes 6,550,000 elements"),
+        ("do 3.4e+15 operations, 2.1e-05 of them", "do 3.4e+15 operations, 2.1e-05 of them"),
+        ("kernel_1e+03_x and 0.5 ms", "kernel_1e+03_x and 0.5 ms"),
+    ],
+)
+def test_figures_in_thousands_are_written_out(written: str, said: str) -> None:
+    assert say_plainly(written) == said
+
+
+def test_evidence_of_a_large_device_shows_no_exponent(
+    write_trace: Write, make_event: Make, make_operands: Make
+) -> None:
+    copy = Ceiling(name="copy", precision=None, per_s=4280e9, unit="bytes/s", how="declared")
+    step = ("aten::add", 2.0, make_operands((40_000, 20_000), (40_000, 20_000)))
+    path = write_trace(device_steps(make_event, step))
+    (said,) = [line for line in attribute_by(10, path, (copy,), 2.0).evidence if "over the whole step" in line]
+    assert "at least 4,800 GB/s move of 4,280" in said
+    assert any("4.8e+03 GB/s" in line for line in attribute_by(9, path, (copy,), 2.0).evidence)

@@ -1,5 +1,6 @@
 """The figures behind a verdict, in lines a person can check."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -66,6 +67,14 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     device = (tiling.trace.device or UNNAMED_DEVICE) if tiling.on_device else "cpu"
     lines.append(f"attributed on {device}: shares are of time, and removing one share can uncover another")
     return (*lines, *(_whole_step(figures.whole) if figures.whole is not None else ()))
+
+
+def say_plainly(text: str) -> str:
+    """The same line with figures in thousands written out: 4,280 for 4.28e+03."""
+    return _THOUSANDS.sub(lambda found: f"{float(found[0]):,.0f}", text)
+
+
+_THOUSANDS = re.compile(r"(?<![\w.])\d(?:\.\d+)?e\+0[3-6]\b")
 
 
 def say_declared(text: str) -> str:

@@ -10,10 +10,16 @@ from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
-from lynxbench.attribute.judge.step_figures import HELD_UP, HOST_ENDS, NEEDED, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.step_figures import HELD_UP, HOST_ENDS, NEEDED, SUMMED, StepFigures, VerdictDraft
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.resource_record import ResourceRecord
-from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
+from lynxbench.attribute.say.evidence_lines import (
+    account_evidence,
+    request_evidence,
+    say_declared,
+    say_plainly,
+    step_evidence,
+)
 from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
@@ -76,6 +82,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
     elif cause is causes.UNFUSED and figures.fusion.attention:
         next_step = "use a fused attention kernel (scaled_dot_product_attention), so that the scores never reach memory"
     lines = step_evidence(figures, cause if certain else None)
+    evidence = (lines[0], *_fix(draft, figures), *lines[1:])
     return Attribution(
         bottleneck=draft.bottleneck,
         bound=draft.bound,
@@ -84,7 +91,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         symptom_layer=cause.symptom if certain else None,
         shares={category: share.estimate for category, share in shares.of.items()},
         gain_if_removed=draft.gain,
-        evidence=(lines[0], *_fix(draft, figures), *lines[1:]),
+        evidence=tuple(map(say_plainly, evidence)) if figures.rules >= SUMMED else evidence,
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
