@@ -115,7 +115,7 @@ def test_dragging_zooms_shift_moves_and_a_button_shows_all(series: Page) -> None
     series.mouse.up()
     series.keyboard.up("Shift")
     expect(series.locator(PLOT)).not_to_contain_text(zoomed[-1])
-    series.get_by_role("button", name="Show the whole axis").click()
+    series.locator("#levels").get_by_role("button", name="Show the whole axis").click()
     expect(series.locator("#levels.zoomed")).to_have_count(0)
     assert ticks(series) == all_ticks
 
@@ -123,7 +123,7 @@ def test_dragging_zooms_shift_moves_and_a_button_shows_all(series: Page) -> None
 def test_points_are_coloured_by_executor_and_by_what_changed_in_a_layer(series: Page) -> None:
     colours = lambda: series.locator(f"{PLOT} path.dots").count()  # noqa: E731
     assert colours() == 1
-    series.locator("select[name=overlay]").select_option("version of framework")
+    series.locator("#levels select[name=overlay]").select_option("version of framework")
     legend = series.locator("#levels .toggles button")
     assert [text for text in legend.all_text_contents() if "torch" in text] == ["torch 2.5.0", "torch 2.6.0"]
     assert colours() == 2
