@@ -209,6 +209,7 @@ def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> 
     before: OperatorGroup | None = None
     in_order = [book.groups[index] for index in book.sequence]
     ordered = [*(_joined(in_order) if joined else in_order), None]
+    most_read = _most_read_later(ordered) if summed else []
     for place, group in enumerate(ordered):
         if group is not None and (group.kind in TRANSPARENT or _is_aside(chain, group)):
             continue
@@ -221,7 +222,7 @@ def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> 
         if parts is None and length > 1:
             parts = _saved_ns(chain)
         elif parts is None and summed and length and group is not None and _is_summed(chain[0], group):
-            parts, length = _summed_ns(chain[0], group, ordered[place + 1 :]), 2
+            parts, length = _summed_ns(chain[0], group, most_read[place]), 2
         if parts is not None:
             lengths.append(length)
             saved = [total + part for total, part in zip(saved, parts, strict=True)]
@@ -258,9 +259,16 @@ def _is_summed(first: OperatorGroup, following: OperatorGroup) -> bool:
     return once and _is_reduced(first, following)
 
 
-def _summed_ns(
-    first: OperatorGroup, reduction: OperatorGroup, later: Sequence[OperatorGroup | None]
-) -> tuple[float, float]:
+def _most_read_later(ordered: Sequence[OperatorGroup | None]) -> list[float]:
+    """At each place the most bytes that any operator behind it reads."""
+    most, found = 0.0, []
+    for group in reversed(ordered):
+        found.append(most)
+        most = max(most, group.work.read_bytes if group is not None and group.work is not None else 0.0)
+    return found[::-1]
+
+
+def _summed_ns(first: OperatorGroup, reduction: OperatorGroup, most_read: float) -> tuple[float, float]:
     """What a pass and a reduction of its result save as one: the result, or reading it back where others may want it.
 
     Others may where it was written in place, or where any later operator reads as much: a trace does not tell whose
@@ -269,8 +277,7 @@ def _summed_ns(
     assert first.work is not None
     assert reduction.work is not None
     written = first.work.written_bytes
-    reads = (group.work.read_bytes for group in later if group is not None and group.work is not None)
-    if not first.name.endswith("_") and not any(read >= SAME_SIZE * written for read in reads):
+    if not first.name.endswith("_") and most_read < SAME_SIZE * written:
         return _saved_ns([first, reduction])
     took = first.self_ns / first.calls + reduction.self_ns / reduction.calls
     moved = first.work.total_bytes + reduction.work.total_bytes
