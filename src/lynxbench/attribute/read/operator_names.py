@@ -163,20 +163,17 @@ def is_layout(kernel: str) -> bool:
     return _LAYOUT.search(kernel) is not None
 
 
-_MANY_PASSES = re.compile(r"sort|topk|unique|kthvalue|median|quantile|::mode$|fft", re.IGNORECASE)
-
-
-def is_many_passes(operator: str) -> bool:
-    """Whether an operator passes over its operands several times, so that their size does not tell its least work."""
-    return _MANY_PASSES.search(operator) is not None
-
-
 _ORDERING = re.compile(r"sort|topk|unique|kthvalue|median|quantile|::mode$", re.IGNORECASE)
 
 
 def is_ordering(operator: str) -> bool:
     """Whether an operator puts its operand in order, or a part of it."""
     return _ORDERING.search(operator) is not None
+
+
+def is_many_passes(operator: str) -> bool:
+    """Whether an operator passes over its operands several times, so that their size does not tell its least work."""
+    return is_ordering(operator) or "fft" in operator.lower()
 
 
 _WHOLE_GRAPH = re.compile(r"^(CUDA graph|TensorRT engine$|\{ForeignNode\[|custom-call([._]\d+)?$|fusion([._]\d+)?$)")
