@@ -13,8 +13,10 @@ _MEASURE = (
 )
 _OF = r"(?: (?:of|per|for) (?:an? |the |each |every |million )?[\w./-]+)?"
 """Which one it is: `energy per token`, `cost of a request`."""
-_HEDGE = r"(?:(?:nearly|almost|about|around|roughly|more than|over|up to|at least|further|now|even|by up to) )*"
-_BEING = r"(?: (?:is|are|was|were|be|been|being|has|have|had|gets?|got|can|could|will|went|goes|brought|comes?|came))*"
+_HEDGE = r"(?:(?:nearly|almost|about|around|roughly|more than|over|up to|at least|further|now|even|by up to) ){0,4}"
+_BEING = (
+    r"(?: (?:is|are|was|were|be|been|being|has|have|had|gets?|got|can|could|will|went|goes|brought|comes?|came)){0,4}"
+)
 _MOVED = (
     r"cut|slash(?:es|ed)|reduced|lowered|improve[sd]|increase[sd]|boosted|raised|drop(?:s|ped)?|f[ae]ll(?:s|en)?|"
     r"r(?:ise|ises|ose|isen)|gr[eo]w[ns]?|shr[aiu]nks?|decrease[sd]|down|up|lower|higher|better|faster|cheaper"
