@@ -23,6 +23,10 @@ FURTHER = [
     "tables", "warped", "filtered", "stacked", "tokenised", "normalised", "judged", "outer", "looked", "measured",
     "plain", "inverted", "logged", "deepcopied", "bucketed",
 ]  # fmt: skip
+LATER = [
+    "permuted", "lengths", "feedforward", "relations", "augmented", "contrasted", "hooked", "smoothed", "linearised",
+    "gaussian", "ngrams", "integrated", "biased", "trimmed", "learned", "shadowed", "regularised", "diagonal",
+]  # fmt: skip
 DRAWN = ["careless"]
 """Its cause draws at random: results agree only on average."""
 
@@ -54,7 +58,7 @@ def results(case: str) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("case", CASES + FURTHER)
+@pytest.mark.parametrize("case", CASES + FURTHER + LATER)
 def test_a_fix_does_the_same_work(case: str) -> None:
     planted, fixed = results(case)
     assert len(planted) == len(fixed) > 0
@@ -76,5 +80,7 @@ def test_every_unseen_case_is_tried_here_and_none_is_known_already() -> None:
     live = importlib.import_module("gpu_live")
     assert sorted(live.UNSEEN) == sorted(CASES + DRAWN)
     assert sorted(live.FURTHER) == sorted(FURTHER)
+    assert sorted(live.LATER) == sorted(LATER)
     assert not set(live.UNSEEN) & set(live.KNOWN)
     assert not set(live.FURTHER) & set(live.KNOWN | live.UNSEEN)
+    assert not set(live.LATER) & set(live.KNOWN | live.UNSEEN | live.FURTHER)
