@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from lynxbench.model.attribution import Ceiling
+from attributed import attribute_by
+from launched_operators import Judge, Launched, launched_steps
+from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.precision import Precision
 
 Event = dict[str, Any]
@@ -54,3 +56,14 @@ def ceilings() -> tuple[Ceiling, ...]:
         Ceiling(name="matmul", precision=Precision.FP32, per_s=100e9, unit="operations/s", how="declared"),
         Ceiling(name="copy", precision=None, per_s=20e9, unit="bytes/s", how="declared"),
     )
+
+
+@pytest.fixture
+def judge(write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]) -> Judge:
+    """Steps of operators with one kernel each, the host far ahead."""
+
+    def judged(*operators: Launched, rules: int = 7) -> Attribution:
+        events, step_ms = launched_steps(event, operators)
+        return attribute_by(rules, write_trace(events), ceilings, step_ms)
+
+    return judged

@@ -2,64 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attributed import attribute_by
-from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
+from launched_operators import Judge, Launched, Operand, dense
+from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.layers import Layer
-
-Write = Callable[..., Path]
-Make = Callable[..., dict[str, Any]]
-Sizes = tuple[int, ...]
-Operand = tuple[Sizes, Sizes]
-Launched = tuple[str, list[Operand], float]
-"""An operator, its operands with their strides, and the milliseconds of its kernel."""
-Judge = Callable[..., Attribution]
-
-
-def dense(*sizes: int) -> Operand:
-    strides = [1]
-    for size in reversed(sizes[1:]):
-        strides.append(strides[-1] * size)
-    return sizes, tuple(reversed(strides))
-
-
-@pytest.fixture
-def judge(write_trace: Write, make_event: Make, ceilings: tuple[Ceiling, ...]) -> Judge:
-    """Steps of operators with one kernel each, the host far ahead."""
-
-    def judged(*operators: Launched, rules: int = 7) -> Attribution:
-        events, number = [], 0
-        whole_us = sum(ms for _, _, ms in operators) * 1e3
-        for step in range(5):
-            at = step * (whole_us + 100.0)
-            events.append(make_event(f"step#{step}", at, whole_us + 90.0, cat="user_annotation"))
-            device = at + 20.0
-            for name, operands, ms in operators:
-                number += 1
-                ids = {"correlation": number, "External id": number}
-                recorded = {
-                    "Input Dims": [list(sizes) for sizes, _ in operands],
-                    "Input Strides": [list(strides) for _, strides in operands],
-                    "Input type": ["float"] * len(operands),
-                }
-                events += [
-                    make_event(name, at, 6.0, **recorded, **{"External id": number}),
-                    make_event("cudaLaunchKernel", at + 1, 4.0, cat="cuda_runtime", **ids),
-                    make_event("kernel_of_it", device, ms * 1e3, cat="kernel", tid=7, stream=7, **ids),
-                ]
-                device += ms * 1e3
-                at += 8.0
-        return attribute_by(rules, write_trace(events), ceilings, whole_us / 1e3)
-
-    return judged
-
 
 HEAD: Launched = ("aten::mm", [dense(500, 500), dense(500, 2000)], 10.3)
 """2 × 250 places, 2000 words: 10 ms at the ceiling, and a weight that is as large as the result."""
@@ -177,3 +126,40 @@ def test_a_result_that_is_read_whole_is_never_called_unread(
         assert not unread
     if unread:
         assert said.gain_if_removed.high >= 1.3
+
+
+# --- the diagonal of a product ----------------------------------------------------------------------------------------
+
+ALL_PAIRS: Launched = ("aten::mm", [dense(1000, 500), dense(500, 1000)], 10.3)
+ACROSS: Operand = ((1000,), (1001,))
+
+
+def test_a_product_of_which_the_diagonal_is_read_is_not_the_hardwares(judge: Judge) -> None:
+    """Both factors, read once, take 0.2 ms of 10.3."""
+    said = judge(ALL_PAIRS, ("aten::copy_", [dense(1000), ACROSS], 0.01), rules=11)
+    assert (said.bound, said.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+    assert "only the diagonal is read" in said.sentence
+    assert "element by element" in said.next_step
+    assert said.gain_if_removed.low <= 10.31 / 0.3 <= said.gain_if_removed.high
+    before = judge(ALL_PAIRS, ("aten::copy_", [dense(1000), ACROSS], 0.01), rules=10)
+    assert before.bound is Bound.HARDWARE, "earlier results are recomputed by their rules"
+
+
+def test_the_diagonals_of_many_matrices_are_a_part_too(judge: Judge) -> None:
+    made: Launched = ("aten::bmm", [dense(4, 500, 500), dense(4, 500, 400)], 8.3)
+    across: Operand = ((4, 400), (200_000, 401))
+    assert "only the diagonal" in judge(made, ("aten::sum", [across], 0.01), rules=11).sentence
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        pytest.param([("aten::sum", [((999,), (1001,))], 0.01)], id="a stride of its own"),
+        pytest.param(
+            [("aten::sum", [ACROSS], 0.01), ("aten::exp", [dense(1000, 1000)], 0.4)], id="the diagonal, and all of it"
+        ),
+        pytest.param([("aten::fill_", [ACROSS], 0.01)], id="a diagonal that is set"),
+    ],
+)
+def test_what_is_no_read_of_the_diagonal_alone_says_nothing(judge: Judge, behind: list[Launched]) -> None:
+    assert judge(ALL_PAIRS, *behind, rules=11).bound is Bound.HARDWARE

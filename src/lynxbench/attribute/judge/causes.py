@@ -37,22 +37,16 @@ def _cause(keys: dict[str, Any]) -> CategoryCause:
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
 CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
-SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER, COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED = (
-    _TABLE[name]
-    for name in (
-        "slow_kernels",
-        "narrower",
-        "stalled",
-        "unfused",
-        "small_kernels",
-        "wider",
-        "copied",
-        "picked",
-        "masked",
-        "relaid",
-        "unread",
-        "ordered",
-    )
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER = (
+    _TABLE[name] for name in ("slow_kernels", "narrower", "stalled", "unfused", "small_kernels", "wider")
+)
+COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER = (
+    _TABLE[name] for name in ("copied", "picked", "masked", "relaid", "unread", "ordered", "dear_order")
+)
+UNREAD_DIAGONAL = replace(
+    UNREAD,
+    next_step="unless the rest is read after the step, make only the diagonal: multiply the factors element by element "
+    "and sum up each row",
 )
 BELOW_CEILING = replace(
     SLOW_KERNELS,
@@ -73,6 +67,8 @@ BOTH_LEVEL: dict[Category, CategoryCause] = {
     Category.LAUNCH: replace(_THEN, next_step=_ORDER, fix=f"{_THEN.fix}; at the most {_FIRST.fix}, too"),
 }
 """Waits and launches that are level: a step that waits inside cannot be replayed, so that the waits go first."""
+WAITS_INSIDE = replace(_FIRST, fix=f"{_FIRST.fix}; at the most, calls that are alike made one, too")
+"""Waits that hold up a row of calls: who takes them out often writes the calls as one."""
 
 
 @dataclass(frozen=True, slots=True)

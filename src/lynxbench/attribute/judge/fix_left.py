@@ -106,6 +106,12 @@ class StepParts:
         return self.merged_ns + others + self.shown(Category.TRANSFER) / self.alike_copies
 
     @property
+    def unlinked_left_ns(self) -> float:
+        """The least that is left where nothing is copied over the link, and nobody waits for it."""
+        others = self.shown(*(category for category in WAITS if category not in LINKED))
+        return max(self.kernels_ns, self.launches * self.start_ns) + others
+
+    @property
     def replayed_left_ns(self) -> float:
         """What is left where nothing is read back, and what then runs through is replayed as a graph."""
         others = self.shown(*(category for category in WAITS if category is not Category.SYNCHRONIZATION))

@@ -8,6 +8,7 @@ from lynxbench.attribute.judge.causes import (
     CAUSES,
     CLEAR_LEAD,
     COPIED,
+    DEAR_ORDER,
     DOMINANT,
     HALF_REMOVED,
     MASKED,
@@ -21,6 +22,7 @@ from lynxbench.attribute.judge.causes import (
     SMALL_KERNELS,
     UNFUSED,
     UNREAD,
+    UNREAD_DIAGONAL,
     WIDER,
     CategoryCause,
     gain_of,
@@ -94,7 +96,12 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
     gain = _gain_of_reading(figures) if figures.unread is not None else NO_GAIN
     if figures.unread is not None and 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
-        return VerdictDraft(top, Bound.SOFTWARE, UNREAD, weak, gain, "the rest of the result is not read in the step")
+        cause = UNREAD_DIAGONAL if figures.unread.diagonal else UNREAD
+        return VerdictDraft(top, Bound.SOFTWARE, cause, weak, gain, "the rest of the result is not read in the step")
+    gain = _gain_of_order(figures) if figures.dear is not None else NO_GAIN
+    if figures.dear is not None and 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
+        reason = "only products and sums read what it writes in the step"
+        return VerdictDraft(top, Bound.SOFTWARE, DEAR_ORDER, weak, gain, reason)
     beside = both - copied if rules < REPLAYED else _beside_copies(figures)
     if copied >= max(WORTH_COPYING, saved.estimate) and beside >= (ELSE_THAN_COPIES if rules < REPLAYED else ANYTHING):
         weak = weak or beside < ELSE_THAN_COPIES
@@ -238,12 +245,30 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
 def _gain_of_reading(figures: StepFigures) -> Interval:
     """What a product gains that makes only the part of its result that is read; its weights are read as before."""
     unread, read = figures.unread, figures.book.ceilings.read_bytes_per_s
-    if unread is None or figures.parts is None:
+    if unread is None:
         return NO_GAIN
-    traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))  # of the same step
-    usual, most = (unread.saved_ns(read, reached) / traced_ns for reached in (TYPICAL_EFFICIENCY, 1.0))
-    gain = figures.range_without(usual * figures.parts.kernels_ns)
-    most = figures.parts.step_ns / max(figures.parts.unhosted_left_ns(most * figures.parts.kernels_ns), 1.0)
+    usual_ns, most_ns = (unread.saved_ns(read, reached) for reached in (TYPICAL_EFFICIENCY, 1.0))
+    return _gain_of_last(figures, usual_ns, most_ns)
+
+
+def _gain_of_order(figures: StepFigures) -> Interval:
+    """What products gain in the other order, which writes nothing of the size of what lies between them."""
+    dear, ceilings = figures.dear, figures.book.ceilings
+    if dear is None:
+        return NO_GAIN
+    flops, moved = ceilings.arithmetic_per_s(dear.dtype), ceilings.read_bytes_per_s
+    usual_ns, most_ns = (dear.saved_ns(flops, moved, reached) for reached in (TYPICAL_EFFICIENCY, 1.0))
+    return _gain_of_last(figures, usual_ns, most_ns)
+
+
+def _gain_of_last(figures: StepFigures, usual_ns: float, most_ns: float) -> Interval:
+    """The gain of kernel time that the last traced step would not have needed, usually and at the most."""
+    if figures.parts is None:
+        return NO_GAIN
+    traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))
+    kernels_ns = figures.parts.kernels_ns
+    gain = figures.range_without(usual_ns / traced_ns * kernels_ns)
+    most = figures.parts.step_ns / max(figures.parts.unhosted_left_ns(most_ns / traced_ns * kernels_ns), 1.0)
     return dataclasses.replace(gain, high=max(gain.high, most))
 
 

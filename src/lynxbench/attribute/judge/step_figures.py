@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
-from lynxbench.attribute.judge.fix_left import StepParts, charge_waits, measure_parts
+from lynxbench.attribute.judge.fix_left import LINKED, StepParts, charge_waits, measure_parts
 from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.host_left import HostParts, measure_host_parts
 from lynxbench.attribute.judge.least_time import (
@@ -16,6 +16,7 @@ from lynxbench.attribute.judge.least_time import (
     measure_whole_step,
 )
 from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.product_order import DearOrder, find_dear_order
 from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
 from lynxbench.attribute.judge.unread_results import UnreadResult, find_unread
 from lynxbench.model.attribution import Bound, Category, StepWork
@@ -42,6 +43,9 @@ REORDERED = 9
 """… since which rows that are only written in another order are copies."""
 SUMMED = 10
 """… since which a pass writes what its operands make together, and is merged with a reduction that reads it at once."""
+LINEAR = 11
+"""… since which products in a dear order, and those of which a diagonal is read, are the software's; and the range of
+what waits hold up reaches as far as merged calls do."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -80,6 +84,8 @@ class StepFigures:
     """A product of whose result little is read; None where shapes do not show one, and by rules before edition 7."""
     host: HostParts | None = None
     """What a step on a CPU consists of; None on a device, and by rules before edition 8."""
+    dear: DearOrder | None = None
+    """Products in a dear order; None where shapes do not show any, and by rules before edition 11."""
 
     @property
     def hardware_floor(self) -> float:
@@ -121,11 +127,22 @@ class StepFigures:
         if cause is Category.LAUNCH:  # at the most, calls that are alike do not need each other and become one
             merged = self.parts.step_ns / max(self.parts.merged_left_ns, 1.0)
             gain = dataclasses.replace(gain, high=max(gain.high, merged))
+        if self.rules >= LINEAR and cause in LINKED:
+            gain = dataclasses.replace(gain, high=max(gain.high, self._most_without_link(cause)))
         pauses = (Category.INPUT,) if self.rules < WHOLE else (Category.INPUT, Category.IDLE)
         if cause in pauses and self.rules >= ACCOUNTED:
             prepared = self.parts.step_ns / max(self.parts.prepared_left_ns, 1.0)
             gain = dataclasses.replace(gain, high=max(gain.high, prepared))
         return self._jointly(cause, gain) if self.rules >= NEEDED else gain
+
+    def _most_without_link(self, cause: Category) -> float:
+        """Without copies or waits for them at the most: a host that nothing holds up starts operators as fast as any,
+        and calls that no wait separates any more may be one."""
+        parts = self.parts
+        if parts is None:
+            return 1.0
+        left_ns = parts.unawaited_left_ns if cause is Category.SYNCHRONIZATION else parts.unlinked_left_ns
+        return parts.step_ns / max(left_ns, 1.0) if parts.waits >= 1.0 or cause is Category.TRANSFER else 1.0
 
     def level_with(self, cause: Category) -> Category | None:
         """Launch beside synchronisation and the other way round, where ranges do not tell which of them takes more."""
@@ -187,8 +204,9 @@ def measure_steps(
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
     fusion = find_fusion(book, joined=rules >= ACCOUNTED, summed=rules >= SUMMED)
-    unread = find_unread(book) if rules >= NEEDED else None
+    unread = find_unread(book, diagonals=rules >= LINEAR) if rules >= NEEDED else None
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
+    dear = find_dear_order(book) if rules >= LINEAR else None
     return StepFigures(
-        book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread, host
+        book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread, host, dear
     )

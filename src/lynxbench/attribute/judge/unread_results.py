@@ -34,7 +34,8 @@ class UnreadResult:
     """Elements that operators behind it read, of whatever: its own at the most."""
     took_ns: float
     weight_bytes: float
-    """What the product reads however few of its rows are wanted."""
+    """What the product reads however few of its rows are wanted; where its diagonal is, both factors."""
+    diagonal: bool = False
 
     @property
     def part(self) -> float:
@@ -48,7 +49,7 @@ class UnreadResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Launched:
+class LaunchedOperator:
     """An operator of the last step that the device worked for."""
 
     name: str
@@ -64,6 +65,7 @@ class _Launched:
 
     @property
     def factors(self) -> tuple[OperandTensor, OperandTensor] | None:
+        """Of a product: the tensors that are multiplied."""
         try:
             left, right = (self.call.tensor(place) for place in FACTORS[self.name])
         except (KeyError, IndexError):
@@ -72,17 +74,24 @@ class _Launched:
         return (left, right) if whole else None
 
 
-def find_unread(book: TimeBook) -> UnreadResult | None:
-    """The product of the last step that makes most in vain; None where no product's operands show it."""
-    launched = tuple(_launched(book)) if book.tiling.on_device else ()
+def find_unread(book: TimeBook, *, diagonals: bool = True) -> UnreadResult | None:
+    """The product of the last step that makes most in vain; None where no product's operands show it.
+
+    `diagonals`: also where its diagonal is all that is read.
+    """
+    launched = launched_operators(book)
     least_ns = WORTH_A_WORD * book.usual_ns
     places = [place for place, one in enumerate(launched) if one.took_ns >= least_ns and one.factors is not None]
-    found = [one for place in places if (one := _unread(launched, place)) is not None]
+    found = [one for place in places if (one := _unread(launched, place, diagonals)) is not None]
     return max(found, key=lambda one: one.took_ns * (1.0 - one.part), default=None)
 
 
-def _launched(book: TimeBook) -> Iterator[_Launched]:
-    """Operators of the last step in the order in which the device took them up."""
+def launched_operators(book: TimeBook) -> tuple[LaunchedOperator, ...]:
+    """Operators of the last step in the order in which the device took them up; none where it ran on no device."""
+    return tuple(_launched(book)) if book.tiling.on_device else ()
+
+
+def _launched(book: TimeBook) -> Iterator[LaunchedOperator]:
     tiling = book.tiling
     trace, stretches = tiling.trace, tiling.stretches
     mine = (stretches.row != NONE) & (stretches.step == len(book) - 1)
@@ -98,10 +107,10 @@ def _launched(book: TimeBook) -> Iterator[_Launched]:
         known = operator != NONE and trace.signature[operator] != NONE
         call = trace.signatures[trace.signature[operator]] if known else OperatorCall()
         name = trace.names[trace.name[operator]] if operator != NONE else ""
-        yield _Launched(name, call, took, bool(call.tensors))
+        yield LaunchedOperator(name, call, took, bool(call.tensors))
 
 
-def _unread(launched: Sequence[_Launched], place: int) -> UnreadResult | None:
+def _unread(launched: Sequence[LaunchedOperator], place: int, diagonals: bool) -> UnreadResult | None:
     product, behind = launched[place], launched[place + 1 :]
     if product.factors is None or not all(one.known for one in behind):
         return None
@@ -109,17 +118,20 @@ def _unread(launched: Sequence[_Launched], place: int) -> UnreadResult | None:
     width = right.sizes[-1]
     elements = left.elements // left.sizes[-1] * width
     views: set[int] = set()
+    needed_bytes = float(right.footprint)
     for one in behind:
         for number, tensor in enumerate(one.call.tensors):
             step = _outer_step(tensor, elements) if tensor.dtype == left.dtype else 0
-            if step and step % width == 0:
+            across = diagonals and tensor.dtype == left.dtype and _is_diagonal(tensor, left.sizes[-2], width, elements)
+            if across or (step and step % width == 0):
                 if number == 0 and one.writes_first:
                     return None  # a part is changed in its place: somebody wants the whole
-                views.add(step)
+                views.add(width + 1 if across else step)
+                needed_bytes = float(left.footprint + right.footprint) if across else needed_bytes
     read = sum(tensor.footprint // tensor.item_bytes for one in behind for tensor in one.call.tensors)
     if not views or read > MOST_READ * elements or any(_may_be_read(one, elements, views) for one in launched):
         return None
-    return UnreadResult(product.name, elements, read, float(product.took_ns), float(right.footprint))
+    return UnreadResult(product.name, elements, read, float(product.took_ns), needed_bytes, width + 1 in views)
 
 
 def _outer_step(tensor: OperandTensor, elements: int) -> int:
@@ -130,7 +142,15 @@ def _outer_step(tensor: OperandTensor, elements: int) -> int:
     return step if size * step == elements and tensor.strides != _dense(tensor.sizes) else 0
 
 
-def _may_be_read(one: _Launched, elements: int, views: set[int]) -> bool:
+def _is_diagonal(tensor: OperandTensor, rows: int, width: int, elements: int) -> bool:
+    """Whether an operand is the diagonal of each matrix of a result of so many elements."""
+    if tensor.strides is None or not tensor.sizes or tensor.strides[-1] != width + 1:
+        return False
+    matrices = elements // (rows * width)
+    return tensor.sizes[-1] == min(rows, width) > 1 and tensor.elements == matrices * tensor.sizes[-1]
+
+
+def _may_be_read(one: LaunchedOperator, elements: int, views: set[int]) -> bool:
     """Whether an operand is as large as the result, and may be it or what the views are of.
 
     The second factor of a product is a weight: views with strides that it does not have are not of it.

@@ -19,6 +19,7 @@ from lynxbench.attribute.judge.causes import (
     NO_GAIN,
     SLOW_KERNELS,
     STALLED,
+    WAITS_INSIDE,
     gain_of,
     is_close,
     speedup,
@@ -27,6 +28,7 @@ from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.kernel_verdict import judge_kernels
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.step_figures import (
+    LINEAR,
     MOSTLY_SOFTWARE,
     NEEDED,
     REPLAYED,
@@ -81,6 +83,8 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
         if shares.estimate(Category.SYNCHRONIZATION) > shares.estimate(top) - CLEAR_LEAD:
             top = Category.SYNCHRONIZATION  # with waits inside, a step cannot be replayed: they go first
         cause, weak = BOTH_LEVEL[top], True
+    elif rules >= LINEAR and top is Category.SYNCHRONIZATION and figures.parts is not None and figures.parts.waits >= 1:
+        cause = WAITS_INSIDE
     if rules >= REPLAYED:
         gain = figures.range_of(top)
     else:

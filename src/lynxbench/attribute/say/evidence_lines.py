@@ -23,6 +23,9 @@ STABLE_VARIATION = 0.05
 UNNAMED_DEVICE = "an accelerator that the trace does not name"
 SATURATED = 0.6
 """Units at this share of the measured ceiling count as saturated."""
+WORTH_A_LINE = 0.05
+"""Share of the steps that operators on the host must take beside a device before they are told of."""
+MOST_NAMES = 3
 
 
 def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[str, ...]:
@@ -53,6 +56,13 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
             f"{unread.operator} makes {unread.elements:.3g} elements in {unread.took_ns / 1e6:.3g} ms; what runs "
             f"behind it in the step reads {unread.part:.2g} of them at the most (who reads the rest later is not seen)"
         )
+    if figures.dear is not None:
+        dear = figures.dear
+        lines.append(
+            f"products write {dear.elements:.3g} elements at a time, which only products and sums read in the step: "
+            f"{dear.took_ns / 1e6:.3g} ms with these (who reads them later is not seen)"
+        )
+    lines += _worked_on_host(book)
     if figures.contention is not None:
         lines.append(_contention(figures.contention))
     if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):
@@ -67,6 +77,17 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     device = (tiling.trace.device or UNNAMED_DEVICE) if tiling.on_device else "cpu"
     lines.append(f"attributed on {device}: shares are of time, and removing one share can uncover another")
     return (*lines, *(_whole_step(figures.whole) if figures.whole is not None else ()))
+
+
+def _worked_on_host(book: TimeBook) -> list[str]:
+    """Operators that worked on the host's memory while a device was there to work."""
+    worked_ns = book.tiling.worked_ns
+    if worked_ns is None or worked_ns.sum() < WORTH_A_LINE * book.wall_ns.sum():
+        return []
+    most = [int(name) for name in np.argsort(-worked_ns, kind="stable")[:MOST_NAMES] if worked_ns[name] > 0]
+    names = ", ".join(book.tiling.trace.names[name] for name in most)
+    took_ms = float(worked_ns.sum()) / len(book) / 1e6
+    return [f"operators on the host's own memory take {took_ms:.3g} ms a step and start nothing on the device: {names}"]
 
 
 def say_plainly(text: str) -> str:

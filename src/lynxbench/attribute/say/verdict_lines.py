@@ -43,6 +43,8 @@ _OF_CAUSE = {
     causes.RELAID: ", much of it only to lay data out anew for the kernels that compute",
     causes.PICKED: ", to pick rows by multiplying with ones and zeros",
     causes.UNREAD: ", much of it for results of which little is read inside the step",
+    causes.UNREAD_DIAGONAL: ", much of it for results of which only the diagonal is read inside the step",
+    causes.DEAR_ORDER: ", much of it for large results that another order of the products would not write",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }

@@ -26,6 +26,12 @@ HOST_WORK = 4
 """The edition of the rules since which an operator that computes on the host for long is not called dispatch."""
 OWN_TAIL = 6
 """… since which a pause that began before the host began a step is not that step's input."""
+SHORT_WORK = 11
+"""… since which that holds for short operators too, where they start nothing on the device."""
+WORKED_BYTES = 1 << 16
+"""Operands that a core needs longer for than an operator takes to start (5 µs, at 10 GB/s)."""
+MOST_BYTES_PER_NS = 200.0
+"""What no host moves: an operator that is through its operands faster only looked at them."""
 
 _CALLS = (
     (re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery"), Category.SYNCHRONIZATION),
@@ -49,6 +55,8 @@ class DeviceTiles:
     host_ns: Int64
     """[windows, categories]: the driving thread's time by what it was in, whether the device idled or not."""
     misnested: int
+    worked_ns: Int64
+    """By name: the driving thread's time in short operators that worked on the host."""
 
 
 def tile_device(trace: Trace, windows: Steps, activities: Activities, rules: int) -> DeviceTiles:
@@ -59,7 +67,8 @@ def tile_device(trace: Trace, windows: Steps, activities: Activities, rules: int
     columns = [(p.stretches.step, p.stretches.start_ns, p.stretches.end_ns, p.stretches.row, p.cause) for p in parts]
     *stretches, cause = (np.concatenate(column) for column in zip(*columns, strict=True))
     host_ns = np.concatenate([part.host_ns for part in parts])
-    return DeviceTiles(Stretches(*stretches), cause, host_ns, sum(part.misnested for part in parts))
+    worked_ns: Int64 = np.stack([part.worked_ns for part in parts]).sum(axis=0)
+    return DeviceTiles(Stretches(*stretches), cause, host_ns, sum(part.misnested for part in parts), worked_ns)
 
 
 def is_collective(name: str) -> bool:
@@ -140,6 +149,8 @@ class _Host:
     """Activities that brought so much to the host that what it does next may be work on it."""
     computes: Flags
     """By name: operators that do work of their own on the host, where they launch nothing."""
+    computed: Flags
+    """Rows that did such work on the host, however short: on operands worth it, and without any call of the device."""
     begins_ns: Int64
     """When the host began each annotated step; empty where that is not asked."""
     windows_end_ns: Int64
@@ -147,6 +158,7 @@ class _Host:
 
 def _look_at_host(trace: Trace, activities: Activities, windows: Steps, rules: int) -> _Host:
     launch = activities.launched_by
+    computes = trace.names_where(lambda name: rules >= HOST_WORK and _is_work(name))
     kinds = (EventKind.ANNOTATION, EventKind.OPERATOR)
     end = trace.start_ns[launch] + trace.dur_ns[launch]
     return _Host(
@@ -158,7 +170,8 @@ def _look_at_host(trace: Trace, activities: Activities, windows: Steps, rules: i
         ready_ns=np.where(launch != NONE, end, np.iinfo(np.int64).max),
         took_ns=trace.dur_ns[activities.row],
         fetched=_fetches(trace, rules)[trace.name[activities.row]] & (trace.nbytes[activities.row] >= LARGE_BYTES),
-        computes=trace.names_where(lambda name: rules >= HOST_WORK and _is_work(name)),
+        computes=computes,
+        computed=_computed_on_host(trace, computes) if rules >= SHORT_WORK else np.zeros(len(trace), dtype=bool),
         begins_ns=find_steps(trace).start_ns if rules >= OWN_TAIL and windows.annotated else np.empty(0, np.int64),
         windows_end_ns=windows.end_ns,
     )
@@ -174,6 +187,24 @@ def _fetches(trace: Trace, rules: int) -> Flags:
 
 def _is_work(name: str) -> bool:
     return operator_kind(name) not in (OperatorKind.DISPATCH, OperatorKind.ALLOCATION, OperatorKind.SYNCHRONIZATION)
+
+
+def _computed_on_host(trace: Trace, computes: Flags) -> Flags:
+    """Operators that call nothing of the device's runtime in their time, and had operands to work on."""
+    computed = np.zeros(len(trace), dtype=bool)
+    calls, operators = trace.rows_of(EventKind.RUNTIME), trace.rows_of(EventKind.OPERATOR)
+    operators = operators[computes[trace.name[operators]] & (trace.signature[operators] != NONE)]
+    if not len(calls) or not len(operators):
+        return computed  # without calls in the trace nobody knows who launched
+    nbytes = np.array([call.footprint for call in trace.signatures])[trace.signature[operators]]
+    lasts = trace.dur_ns[operators]
+    worth = operators[(nbytes >= WORKED_BYTES) & (nbytes <= lasts * MOST_BYTES_PER_NS)]
+    for thread in distinct(trace.thread[worth]).tolist():
+        mine = worth[trace.thread[worth] == thread]
+        begun = np.sort(trace.start_ns[calls[trace.thread[calls] == thread]])
+        inside = np.searchsorted(begun, trace.end_ns[mine]) - np.searchsorted(begun, trace.start_ns[mine])
+        computed[mine[inside == 0]] = True
+    return computed
 
 
 def _parts(trace: Trace, windows: Steps) -> list[tuple[int, int]]:
@@ -204,7 +235,9 @@ def _idle_causes(trace: Trace, known: _Host, busy: Stretches, windows: Steps, fi
     joined = Stretches(pieces.step[begins], pieces.start_ns[begins], pieces.end_ns[ends], pieces.row[begins])
     host_ns = np.zeros((last - first, len(CODE)), dtype=np.int64)
     np.add.at(host_ns, (host.step, _idle_codes(trace, known, host, host.row, host.dur_ns)), host.dur_ns)
-    return DeviceTiles(joined, cause[begins], host_ns, misnested)
+    worked = (host.row != NONE) & known.computed[host.row]
+    worked_ns = np.bincount(trace.name[host.row[worked]], weights=host.dur_ns[worked], minlength=len(trace.names))
+    return DeviceTiles(joined, cause[begins], host_ns, misnested, worked_ns.astype(np.int64))
 
 
 def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64, lasts_ns: Int64) -> Int64:
@@ -222,6 +255,7 @@ def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64, last
         after, fetch_ns = _after_fetch(known, pieces)
         code[long & after & (length[np.maximum(number, 0)] <= fetch_ns)] = CODE[Category.TRANSFER]
     worked = (host != NONE) & (kind == EventKind.OPERATOR) & (lasts_ns > LONG_GAP_NS) & known.computes[trace.name[host]]
+    worked |= (host != NONE) & known.computed[host]
     if worked.any():  # on a processor, while the device has nothing to do
         code[worked] = CODE[Category.IDLE]
         code[worked & _before_first(pieces) & ~_step_before(known, pieces)] = CODE[Category.INPUT]

@@ -77,6 +77,8 @@ class Tiling:
     """On a device, [steps, categories]: what the driving thread was in, whether the device idled or not."""
     waits: Int64 | None = None
     """On a device, how often the host waited for it in each step."""
+    worked_ns: Int64 | None = None
+    """By name, beside a device: what operators took in all steps that worked on the host and started nothing there."""
 
 
 def tile_trace(trace: Trace, rules: int = RULES) -> Tiling:
@@ -104,6 +106,7 @@ def _tile_device(trace: Trace, rules: int) -> Tiling:
         on_device=True,
         host_ns=tiles.host_ns,
         waits=_events(trace, windows, trace.rows_named(lambda name: "Synchronize" in name, EventKind.RUNTIME)),
+        worked_ns=tiles.worked_ns,
     )
 
 

@@ -1,0 +1,50 @@
+"""Steps of a device as operators with one kernel each: what a trace shows of operands, and its truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lynxbench.model.attribution import Attribution
+
+Sizes = tuple[int, ...]
+Operand = tuple[Sizes, Sizes]
+"""Sizes and strides."""
+Launched = tuple[str, list[Operand], float]
+"""An operator, its operands, and the milliseconds of its kernel."""
+Judge = Callable[..., Attribution]
+Make = Callable[..., dict[str, Any]]
+
+
+def dense(*sizes: int) -> Operand:
+    """A tensor without gaps."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(strides[-1] * size)
+    return sizes, tuple(reversed(strides))
+
+
+def launched_steps(make_event: Make, operators: Sequence[Launched]) -> tuple[list[dict[str, Any]], float]:
+    """Five steps in which the host is far ahead, and the milliseconds of each."""
+    events, number = [], 0
+    whole_us = sum(ms for _, _, ms in operators) * 1e3
+    for step in range(5):
+        at = step * (whole_us + 100.0)
+        events.append(make_event(f"step#{step}", at, whole_us + 90.0, cat="user_annotation"))
+        device = at + 20.0
+        for name, operands, ms in operators:
+            number += 1
+            ids = {"correlation": number, "External id": number}
+            recorded = {
+                "Input Dims": [list(sizes) for sizes, _ in operands],
+                "Input Strides": [list(strides) for _, strides in operands],
+                "Input type": ["float"] * len(operands),
+            }
+            events += [
+                make_event(name, at, 6.0, **recorded, **{"External id": number}),
+                make_event("cudaLaunchKernel", at + 1, 4.0, cat="cuda_runtime", **ids),
+                make_event("kernel_of_it", device, ms * 1e3, cat="kernel", tid=7, stream=7, **ids),
+            ]
+            device += ms * 1e3
+            at += 8.0
+    return events, whole_us / 1e3
