@@ -241,7 +241,7 @@ def held_to(own: dict[str, Any], beside: dict[str, Any]) -> str:
 def held_against_bf16(node: Node, ports: dict[str, int], into: Path) -> None:
     """Speed and accuracy of the narrow formats beside bf16: served_accuracy.py on the servers that run."""
     words = [f"--{name}=http://127.0.0.1:{port}/v1" for name, port in ports.items()]
-    script = [sys.executable, str(Path(__file__).with_name("served_accuracy.py")), "--within", "90"]
+    script = [sys.executable, str(Path(__file__).with_name("served_accuracy.py")), "--within", "140"]
     done = subprocess.run(
         [*script, "--out", str(into / "accuracy"), *words],
         env=node.environment, capture_output=True, text=True, check=False,

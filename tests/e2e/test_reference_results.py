@@ -40,8 +40,10 @@ RESULTS = (
     "1dd13ee9",
     "6ff53134",
 )
-DOUBTFUL = ("9be0a15f", "86ee4b0c", "5ee5e3ce", "3b01347e")
-"""Eager decode: the host paces it. A vLLM with 1 and 8 in flight: too short. They are told as what they are."""
+SATURATED = ("3d69f7d4", "36a9f753")
+"""Two searches on one vLLM: each confirms a rate; what was measured there is too short for a steady state."""
+DOUBTFUL = ("9be0a15f", "86ee4b0c", "5ee5e3ce", "3b01347e", "9cf8764d", "3665c983", *SATURATED)
+"""Eager decode: the host paces it. A vLLM with 1 to 256 in flight: too short. They are told as what they are."""
 CONFIRMING = ("7059c9e0", "992d5a4f", "f64ed1d8", "c436c846")
 """Of each tuning one confirming pair, baseline and tuned, in that order."""
 TOLD = (*RESULTS, *DOUBTFUL, *CONFIRMING)
@@ -234,6 +236,19 @@ def test_what_is_doubtful_is_told_as_doubtful(home: Path) -> None:
     verdicts = [_shown(home, one).per_precision[0].validity.verdict for one in CONFIRMING]
     assert verdicts == [ValidityVerdict.VALID, ValidityVerdict.VALID, *(ValidityVerdict.DOUBTFUL,) * 2]
     assert "Each of the four confirming processes of the prompt is `doubtful`" in page
+
+
+def test_two_searches_on_one_server_confirm_the_same_rate(home: Path) -> None:
+    """Within 10 % of each other, each within 90 s of probes, and told as they are."""
+    loads = [_shown(home, one).per_precision[0].load for one in SATURATED]
+    searches = [load.saturation for load in loads if load is not None]
+    rates = [search.passed_per_s for search in searches if search is not None and search.confirmed]
+    assert len(rates) == 2
+    assert all(search is not None and search.probe_s <= 90.0 for search in searches)
+    low, high = sorted(rate for rate in rates if rate is not None)
+    assert high <= 1.1 * low
+    page = (PUBLISHED.parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert f"{high:.1f} and {low:.1f} confirmed" in page
 
 
 def test_the_rerun_was_a_reproduction_by_its_own_team(home: Path) -> None:
