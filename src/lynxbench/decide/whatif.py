@@ -69,9 +69,7 @@ def estimate_whatif(
         fixed = fixed.model_copy(update={"layer": None, "owner": None})
     both = None
     if swap is not None and fixed is not None:
-        remaining = shares_after(attribution.shares, fixed.category, fixed.gain.estimate)
-        then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
-        both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
+        both = fix_then_swap(attribution.shares, fixed.category, fixed.gain, swap.factors)
     return WhatIf(
         sentence=_sentence(swap, fixed, carried.bound),
         contract_id=result.contract_id,
@@ -98,7 +96,8 @@ def estimate_fix(attribution: Attribution, category: Category | None = None) -> 
     else:
         freed = attribution.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
         low, middle, high = (_gain(part) for part in (share * HALF_REMOVED, share, share + freed))
-    gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
+    highest = max(middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
+    gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, highest)
     return FixEstimate(
         category=chosen,
         layer=attribution.layer if is_bottleneck else None,
@@ -140,13 +139,32 @@ def _swap(
     factors["link"], how["link"] = _factor(device.link_gb_per_s, old_link, None)
     factors["host"] = Interval(host, host, host)
     how["host"] = "the host stays" if host == 1 else "declared with --host"
-    ends = [estimate_swap(attribution.shares, _swap_at(factors, end)).gain for end in ("low", "estimate", "high")]
-    gain = Interval(min(end.low for end in ends), ends[1].estimate, max(end.high for end in ends))
-    return SwapEstimate(device=device.name, factors=factors, how=how, gain=gain)
+    return SwapEstimate(device=device.name, factors=factors, how=how, gain=swap_gain(attribution.shares, factors))
 
 
-def _swap_at(factors: Mapping[str, Interval], end: str) -> Swap:
-    return Swap(**{name: float(getattr(factor, end)) for name, factor in factors.items()})
+def swap_gain(shares: Mapping[Category, float], factors: Mapping[str, Interval]) -> Interval:
+    """What a swap gains on a step of these shares, over all ends of its factors."""
+    swaps = [
+        Swap(**{name: float(getattr(factor, end)) for name, factor in factors.items()})
+        for end in ("low", "estimate", "high")
+    ]
+    ends = [estimate_swap(shares, swap).gain for swap in swaps]
+    return Interval(min(end.low for end in ends), ends[1].estimate, max(end.high for end in ends))
+
+
+def fix_then_swap(
+    shares: Mapping[Category, float], category: Category, fix: Interval, factors: Mapping[str, Interval]
+) -> Interval:
+    """What a fix and then a swap gain together.
+
+    Each end of the fix is followed by the swap on what that end leaves: nothing that goes makes the rest slower, so the
+    two together have no bound below the swap's alone.
+    """
+    ends = [
+        swap_gain(shares_after(shares, category, gain), factors).scaled(gain)
+        for gain in (fix.low, fix.estimate, fix.high)
+    ]
+    return Interval(ends[0].low, ends[1].estimate, ends[2].high)
 
 
 def _compute_factor(
