@@ -90,6 +90,8 @@ class Ledger:
         self._trust = trust
         self.database = Database(url, LEDGER_SCHEMA)
         self.example = example
+        self.documents: Callable[[str], bytes] | None = None
+        """What an entry's documents are read with, where they are at hand."""
         try:
             if not create and self.database.schema() is None:
                 raise BadLedger(f"{self.database.name}: no ledger here yet; the first recorded run makes one")

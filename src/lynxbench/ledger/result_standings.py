@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import bindparam, select, text
 
@@ -11,8 +11,9 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.key_log import LoggedTrust, logged_trust
 from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger, Logged, batched
-from lynxbench.ledger.queries import entries_about, entries_of_contract
-from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, RunRegistered
+from lynxbench.ledger.queries import entries_about, entries_of_contract, find_results
+from lynxbench.ledger.rerun_samples import Copies, copied_reruns
+from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, ResultRerun, RunRegistered
 from lynxbench.model.standing import NO_RUNS, RunCount, Standing, Voice, VoicedEntry, owner_of, standing_of
 
 FEW = 2000
@@ -48,7 +49,27 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
     trusted = logged_trust(ledger, trust, _signers(about) | counted)
     by_id = _by_result(_with_voices(about, trusted), result_ids)
     _add_signatures(ledger, by_id, trust)
-    return {name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust)) for name, mine in by_id.items()}
+    copies = _copies(ledger, about)
+    return {
+        name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust), copies) for name, mine in by_id.items()
+    }
+
+
+def standings_among(
+    result_ids: Iterable[str], brought: Sequence[VoicedEntry], document: Callable[[str], bytes]
+) -> dict[str, Standing]:
+    """The same of results that come together, by nothing but the entries and documents that come with them."""
+    copies = copied_reruns((voiced.entry for voiced in brought), document)
+    return {name: standing_of(name, brought, copies=copies) for name in result_ids}
+
+
+def _copies(ledger: Ledger, about: Sequence[Logged]) -> Copies:
+    """Reruns that are no measurement of their own, where the ledger's documents are at hand."""
+    reruns = {logged.entry.body.rerun_id for logged in about if isinstance(logged.entry.body, ResultRerun)}
+    if not reruns or ledger.documents is None:
+        return {}
+    cited = find_results(ledger, sorted(reruns)).values()
+    return copied_reruns((logged.entry for logged in (*about, *cited)), ledger.documents)
 
 
 def owner_of_result(ledger: Ledger, result_id: str, trust: TrustList) -> Voice:
