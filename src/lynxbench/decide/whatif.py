@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.assumptions import check_assumptions
-from lynxbench.decide.catalogue import find_device, recognise
+from lynxbench.decide.catalogue import find_device, recognise, unshown_device
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
@@ -81,7 +81,7 @@ def estimate_whatif(
         fix=fixed,
         both=both,
         assumptions=() if device is None else check_assumptions(result, figures, attribution, device, today, tested),
-        cautions=_cautions(attribution, swap),
+        cautions=(*_cautions(attribution, swap), *_said_alone(catalogue, hardware, tested)),
         cites=(result.result_id, *(() if tested is None else (tested.result_id,))),
     )
 
@@ -249,6 +249,11 @@ def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, bound: Bound) 
         parts.append(f"the fix ({fix.fix}) would gain {gain_words(fix.gain)}")
     shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(bound, f"bound: {bound}")
     return f"estimate, {shape}: {'; '.join(parts)}"
+
+
+def _said_alone(catalogue: Mapping[str, Device], hardware: str | None, tested: Result | None) -> tuple[str, ...]:
+    unshown = "" if tested is None or hardware is None else unshown_device(catalogue, tested.executor, hardware)
+    return (f"that the test instance is a {hardware} is said by --test alone: {unshown}",) if unshown else ()
 
 
 def _cautions(attribution: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:
