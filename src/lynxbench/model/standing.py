@@ -136,6 +136,8 @@ class Standing(Document):
     reruns: tuple[Remark, ...] = ()
     copied: Annotated[tuple[Remark, ...], Field(exclude_if=lambda copied: not copied)] = ()
     """Reproductions that cite no measurement of their own: they are told, and count as none."""
+    unread: Annotated[int, Field(exclude_if=lambda unread: not unread)] = 0
+    """Entries about it of kinds that this version does not know: what they say is in no word here."""
     agreement: Annotated[TeamAgreement | None, Field(exclude_if=lambda agreement: agreement is None)] = None
     """Who signed the contract before the run; None where the contract names no teams."""
 
@@ -156,6 +158,9 @@ class Standing(Document):
             phrases.append(f"does not verify, says {_names(self.refuted)}")
         if self.contested:
             phrases.append(f"contested by {_names(self.contested)}: {self.contested[-1].text}")
+        if self.unread:
+            some = "an entry" if self.unread == 1 else f"{self.unread} entries"
+            phrases.append(f"{some} about it of a newer lynxbench could not be read: update lynxbench")
         if not self.signed_by:
             phrases.append("signed by nobody you trust")
         phrases += [f"the key of {team} was revoked since" for team in self.revoked_signers]
