@@ -80,6 +80,32 @@ def test_a_process_that_measured_something_else_is_none_of_this_run(
     assert f"was told another {what} than the plan" in refused(run_copy)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "document: Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("[]", "document: Input should be an object"),
+        ("{}", "index: Field required"),
+        ('{"index": "one"}', "index: Input should be a valid integer"),
+    ],
+)
+def test_a_job_that_cannot_be_read_is_told_in_one_line(run_copy: Path, text: str, told: str) -> None:
+    """Found: `cannot be read (ValidationError: 4 validation errors for Job …` over several lines."""
+    (run_copy / "attempts" / "001-01" / "job.json").write_text(text)
+    assert refused(run_copy) == f"attempts/001-01/job.json: damaged: {told}"
+
+
+def test_a_report_that_cannot_be_read_is_told_in_one_line_too(run_copy: Path) -> None:
+    (run_copy / "attempts" / "001-01" / "report.json").write_text('{"status": "soon"}')
+    write_manifest(run_copy)
+    wrong = [check for check in verify_folder(run_copy).checks if check.outcome.value == "does not hold"]
+    assert wrong
+    for check in wrong:
+        assert "report.json: damaged: status: Input should be " in check.why
+        assert "\n" not in check.why
+        assert "pydantic" not in check.why
+
+
 def test_an_older_edition_hides_no_doubt_from_whoever_verifies(run_copy: Path) -> None:
     """Under the first editions a clock that was set was no doubt: whoever claims one is held against today's."""
     head, *rows = (run_copy / "telemetry.csv").read_text().splitlines()
