@@ -121,6 +121,17 @@ def test_an_older_edition_hides_no_doubt_from_whoever_verifies(run_copy: Path) -
     assert "fp32: the time of day moved by -3600 s" in told.why
 
 
+def test_load_of_others_that_is_taken_out_of_the_telemetry_is_missed_in_its_sum(run_copy: Path) -> None:
+    head, *rows = (run_copy / "telemetry.csv").read_text().splitlines()
+    place = head.split(",").index("cpu_busy_foreign")
+    told = [",".join("0" if at == place else cell for at, cell in enumerate(row.split(","))) for row in rows]
+    (run_copy / "telemetry.csv").write_text("\n".join([head, *told]) + "\n")
+    conclude_again(run_copy)
+    wrong = [check for check in verify_folder(run_copy).checks if check.outcome.value == "does not hold"]
+    assert [check.name for check in wrong] == ["telemetry"]
+    assert "cpu_busy_foreign is not what own load and lynxbench's leave of cpu_busy" in wrong[0].why
+
+
 def test_an_edition_that_is_still_to_come_does_not_hold(run_copy: Path) -> None:
     seal_again(run_copy, read_result(run_copy).model_copy(update={"rules": RULES + 1}))
     told = {check.name: check for check in verify_folder(run_copy).checks if check.name == "rules"}

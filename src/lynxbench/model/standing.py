@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -269,6 +269,7 @@ def standing_of(
         if kind:
             remark = Remark(by=voice.name, trusted=bool(voice.teams), at=entry.entry.made_at, text=text)
             remarks.setdefault(kind, []).append(remark)
+    said: dict[str, Any] = {kind: tuple(listed) for kind, listed in remarks.items()}
     return Standing(
         result_id=result_id,
         signed_by=teams,
@@ -278,7 +279,7 @@ def standing_of(
         runs_registered=runs.registered,
         runs_without_result=runs.without_result,
         agreement=_agreement(recordings, entries),
-        **{kind: tuple(listed) for kind, listed in remarks.items()},
+        **said,
     )
 
 

@@ -40,6 +40,7 @@ from lynxbench.record.recomputing import (
     recompute_run,
     recompute_samples,
 )
+from lynxbench.record.telemetry_check import check_telemetry
 from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
@@ -182,6 +183,8 @@ def guarded(name: str, work: Callable[[], list[Check]]) -> list[Check]:
 def _recomputed_checks(result: Result, folder: Path, absent: Mapping[str, str]) -> list[Check]:
     checks: list[Check] = []
     samples = _samples(result, folder, checks)
+    if (folder / TELEMETRY_FILE).is_file():
+        checks += guarded("telemetry", lambda: check_telemetry(folder / TELEMETRY_FILE))
     run: RunFolder | None = None
     if (folder / REGISTRATION_FILE).exists():
         run = RunFolder.open(folder)
