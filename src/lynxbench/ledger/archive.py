@@ -104,7 +104,8 @@ def _refuse_packed(block: bytes, file: str) -> None:
         if block.startswith(magic):
             unpack = "tar xf" if of_many and packed != "zip" else command
             then = "the bundles in it" if of_many else "what comes out"
-            raise BadInput(f"{file}: packed with {packed}; unpack it ({unpack} {shlex.quote(file)}) and give {then}")
+            step = f"unpack it ({unpack} {shlex.quote(file)}) and give {then}"
+            raise BadInput(f"{file}: not a bundle yet, packed with {packed}; {step}")
     try:
         first = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
     except tarfile.HeaderError:

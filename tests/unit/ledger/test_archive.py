@@ -55,11 +55,31 @@ def read(file: Path) -> list[tuple[str, bytes]]:
 @pytest.mark.parametrize(
     ("pack", "name", "told"),
     [
-        (lzma.compress, "a.bundle.xz", "packed with xz; unpack it (xz -dk {}) and give what comes out"),
-        (lzma.compress, "a b.tar.xz", "packed with xz; unpack it (tar xf '{}') and give the bundles in it"),
-        (gzip.compress, "a.lynx", "packed with gzip; unpack it (gunzip -k {}) and give what comes out"),
-        (gzip.compress, "a.tgz", "packed with gzip; unpack it (tar xf {}) and give the bundles in it"),
-        (bz2.compress, "a.lynx.bz2", "packed with bzip2; unpack it (bunzip2 -k {}) and give what comes out"),
+        (
+            lzma.compress,
+            "a.bundle.xz",
+            "not a bundle yet, packed with xz; unpack it (xz -dk {}) and give what comes out",
+        ),
+        (
+            lzma.compress,
+            "a b.tar.xz",
+            "not a bundle yet, packed with xz; unpack it (tar xf '{}') and give the bundles in it",
+        ),
+        (
+            gzip.compress,
+            "a.lynx",
+            "not a bundle yet, packed with gzip; unpack it (gunzip -k {}) and give what comes out",
+        ),
+        (
+            gzip.compress,
+            "a.tgz",
+            "not a bundle yet, packed with gzip; unpack it (tar xf {}) and give the bundles in it",
+        ),
+        (
+            bz2.compress,
+            "a.lynx.bz2",
+            "not a bundle yet, packed with bzip2; unpack it (bunzip2 -k {}) and give what comes out",
+        ),
     ],
 )
 def test_a_packed_bundle_is_not_called_damaged(
