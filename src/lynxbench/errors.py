@@ -130,6 +130,10 @@ class EvidenceInvalid(LynxbenchError):
     exit_code = ExitCode.EVIDENCE_INVALID
 
 
+class NewerEntry(EvidenceInvalid):
+    """An entry of a kind that this version does not know: whole, and of a version that came later."""
+
+
 class Interrupted(LynxbenchError):
     """Stopped by the user. What was measured is kept and `run --resume` goes on from there."""
 

@@ -199,6 +199,16 @@ def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp
         assert held.out.startswith("pack holds: ")
         assert "without a diagnostic" in held.out
         assert "without a diagnostic" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+    name = json.loads(asked.out)["cites"][0]
+    assert call(tmp_path, "contest", name[:12], "--reason", "the room was hot").code == ExitCode.DONE
+    doubted = call(tmp_path, "verify", "ledger.lynxpack")
+    assert doubted.code == ExitCode.DONE, doubted.out
+    assert f"{name[:12]} by your ledger: contested by " in doubted.out
+    assert call(tmp_path, "retract", name[:12], "--reason", "wrong model").code == ExitCode.DONE
+    gone = call(tmp_path, "verify", "ledger.lynxpack")
+    assert gone.code == ExitCode.EVIDENCE_INVALID, "a pack stays as it was made; the ledger knows what came after"
+    assert "by your ledger: retracted by " in gone.out
+    assert call(tmp_path, "verify", "ledger.lynxpack", "--ledger", "none").code == ExitCode.DONE
     refused = call(tmp_path, "decide", "pack", "purchase.json", "-o", "x.lynxpack", "--no-pdf", "--from", str(stranger))
     assert refused.code == ExitCode.REFUSED, "nobody signs a run that a stranger measured"
     assert "no key of yours" in refused.err

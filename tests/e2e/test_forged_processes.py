@@ -80,6 +80,32 @@ def test_a_process_that_measured_something_else_is_none_of_this_run(
     assert f"was told another {what} than the plan" in refused(run_copy)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "document: Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("[]", "document: Input should be an object"),
+        ("{}", "index: Field required"),
+        ('{"index": "one"}', "index: Input should be a valid integer"),
+    ],
+)
+def test_a_job_that_cannot_be_read_is_told_in_one_line(run_copy: Path, text: str, told: str) -> None:
+    """Found: `cannot be read (ValidationError: 4 validation errors for Job …` over several lines."""
+    (run_copy / "attempts" / "001-01" / "job.json").write_text(text)
+    assert refused(run_copy) == f"attempts/001-01/job.json: damaged: {told}"
+
+
+def test_a_report_that_cannot_be_read_is_told_in_one_line_too(run_copy: Path) -> None:
+    (run_copy / "attempts" / "001-01" / "report.json").write_text('{"status": "soon"}')
+    write_manifest(run_copy)
+    wrong = [check for check in verify_folder(run_copy).checks if check.outcome.value == "does not hold"]
+    assert wrong
+    for check in wrong:
+        assert "report.json: damaged: status: Input should be " in check.why
+        assert "\n" not in check.why
+        assert "pydantic" not in check.why
+
+
 def test_an_older_edition_hides_no_doubt_from_whoever_verifies(run_copy: Path) -> None:
     """Under the first editions a clock that was set was no doubt: whoever claims one is held against today's."""
     head, *rows = (run_copy / "telemetry.csv").read_text().splitlines()
@@ -93,6 +119,17 @@ def test_an_older_edition_hides_no_doubt_from_whoever_verifies(run_copy: Path) -
     assert told.outcome.value == "cannot be recomputed"
     assert "verdicts by edition 2, which knew fewer doubts; by edition" in told.why
     assert "fp32: the time of day moved by -3600 s" in told.why
+
+
+def test_load_of_others_that_is_taken_out_of_the_telemetry_is_missed_in_its_sum(run_copy: Path) -> None:
+    head, *rows = (run_copy / "telemetry.csv").read_text().splitlines()
+    place = head.split(",").index("cpu_busy_foreign")
+    told = [",".join("0" if at == place else cell for at, cell in enumerate(row.split(","))) for row in rows]
+    (run_copy / "telemetry.csv").write_text("\n".join([head, *told]) + "\n")
+    conclude_again(run_copy)
+    wrong = [check for check in verify_folder(run_copy).checks if check.outcome.value == "does not hold"]
+    assert [check.name for check in wrong] == ["telemetry"]
+    assert "cpu_busy_foreign is not what own load and lynxbench's leave of cpu_busy" in wrong[0].why
 
 
 def test_an_edition_that_is_still_to_come_does_not_hold(run_copy: Path) -> None:

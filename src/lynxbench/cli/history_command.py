@@ -8,10 +8,10 @@ import typer
 from lynxbench.cli.answers import answer, write_page
 from lynxbench.cli.options import AS_JSON, CONTRACT, FOLDERS, LEDGER
 from lynxbench.cli.showing import terminal_text
-from lynxbench.compare.stack_signals import read_signals
 from lynxbench.errors import ExitCode
 from lynxbench.model.precision import Precision
-from lynxbench.record.histories import history_of, opened_past, record_of, whole_history
+from lynxbench.record.histories import history_of, opened_past, whole_history
+from lynxbench.record.machine_signals import signals_of
 from lynxbench.report.documents.history_document import compose_history, compose_signals
 from lynxbench.report.render_html import render_html
 
@@ -37,9 +37,12 @@ def signals(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Look for the five signs that a problem belongs to the whole stack. Exit code 1 when two or more are present."""
+    """Look for the five signs that a problem belongs to the whole stack, on each machine; NAME@b is machine b's.
+
+    Exit code 1 when two or more are present on one machine.
+    """
     with opened_past(folders, ledger, os.environ) as past:
-        signs = read_signals(record_of(past, contract))
+        signs = signals_of(past, contract)
     answer(as_json, signs, lambda: terminal_text(compose_signals(signs)))
-    if signs.stack_shaped:
+    if any(each.stack_shaped for each in signs.each_machine):
         raise typer.Exit(ExitCode.VERDICT_NO)

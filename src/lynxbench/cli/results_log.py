@@ -24,6 +24,7 @@ from lynxbench.ledger.log_witnesses import (
     sightings,
     witness_request,
 )
+from lynxbench.ledger.queries import newer_kinds
 from lynxbench.ledger.signed_notes import LOG_KEY, parse_note, verifier_key
 from lynxbench.ledger.witness_book import WitnessBook
 from lynxbench.plain_files import read_plain
@@ -90,6 +91,12 @@ def _recompute(ledger: OpenLedger, keyring: Keyring) -> str:
     head = recompute(ledger.log)
     checked = checkpoints.prove_stored(ledger.log, keyring.trust)
     done = f"{head.size} entries and {checked} checkpoints recomputed: all as recorded, every row of the index too"
+    newer = newer_kinds(ledger.log)
+    if newer:
+        count, kinds = sum(newer.values()), ", ".join(newer)
+        done += (
+            f" but for {count} of kinds that a newer lynxbench knows ({kinds}): kept, in no verdict; update lynxbench"
+        )
     return "; ".join((done, *logged_backwards(ledger.log)))
 
 

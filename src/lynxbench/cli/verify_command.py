@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -19,9 +20,19 @@ from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
 from lynxbench.ledger.names import find_analysis, find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import find_result
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
-from lynxbench.model.verification import FIGURES_LINE, Check, CheckOutcome, EvidenceVerdict, VerificationReport, worst
+from lynxbench.model.verification import (
+    FIGURES_LINE,
+    Check,
+    CheckOutcome,
+    EvidenceVerdict,
+    VerificationReport,
+    cannot,
+    fails,
+    worst,
+)
 from lynxbench.record.attestation_check import check_attestation, read_roots
 from lynxbench.record.bundled_results import is_bundle, read_stranger_bundle, verify_bundled
 from lynxbench.record.recalling import lay_out, ledger_checks
@@ -33,6 +44,7 @@ from lynxbench.record.verifying import verify_folder
 from lynxbench.record.verifying_analyses import ledger_lines, verify_analysis_folder, verify_logged
 
 PACK_SUFFIX = ".lynxpack"
+TODAY = "standing today"
 VERDICT_WORDS = {
     EvidenceVerdict.HOLDS: "holds",
     EvidenceVerdict.DOES_NOT_HOLD: "DOES NOT HOLD",
@@ -55,7 +67,7 @@ def verify(
     """
     path = Path(result)
     if path.is_file() and path.suffix == PACK_SUFFIX:
-        _verify_pack(path, as_json)
+        _verify_pack(path, ledger, as_json)
         return
     if is_bundle(path):
         if record:
@@ -84,12 +96,17 @@ def _leave(verdict: EvidenceVerdict) -> None:
         raise typer.Exit(ExitCode.EVIDENCE_INVALID if invalid else ExitCode.CANNOT_VERIFY)
 
 
-def _verify_pack(path: Path, as_json: bool) -> None:
-    """Print what holds, each result computed again; EvidenceInvalid where bytes or signatures do not."""
+def _verify_pack(path: Path, ledger: str | None, as_json: bool) -> None:
+    """Print what holds, each result computed again; EvidenceInvalid where bytes or signatures do not.
+
+    A pack stays as it was made: what the reader's own ledger has heard of its results by today stands beside it.
+    """
     from lynxbench.decide.packing import verify_pack  # decisions and their pages are loaded for a pack alone
 
     verified = verify_pack(path, os.environ)
-    pack, verdict = verified.pack, worst(report.verdict for report in verified.reports)
+    today = _standings_today(verified.pack.cites, ledger)
+    reports = [report.adding(today.get(report.result_id, ())) for report in verified.reports]
+    pack, verdict = verified.pack, worst(report.verdict for report in reports)
     lines = [f"  {decision.kind}: {decision.sentence}" for decision in pack.decisions]
     by = ", ".join(verified.teams) or "a key that was made for it and thrown away"
     cited = ", ".join(map(short, pack.cites))
@@ -107,18 +124,39 @@ def _verify_pack(path: Path, as_json: bool) -> None:
             "entries": verified.entries,
             "signed_by": list(verified.teams),
             "origin": verified.origin,
-            "verifications": [report.document() for report in verified.reports],
+            "verifications": [report.document() for report in reports],
         },
         lambda: as_lines(
             [
                 f"pack {VERDICT_WORDS[verdict]}{invented}: {pack.title}",
                 *lines,
                 signed,
-                *(f"  {_headline(report)}" for report in verified.reports),
+                *(f"  {_headline(report)}" for report in reports),
+                *(f"  {short(name)} by your ledger: {check.why}" for name, said in today.items() for check in said),
             ]
         ),
     )
     _leave(verdict)
+
+
+def _standings_today(names: Sequence[str], ledger: str | None) -> dict[str, tuple[Check, ...]]:
+    """What the ledger at hand has heard against results: of each by its id, where it holds it."""
+    try:
+        with opened(ledger, os.environ) as open_:
+            here = [name for name in names if find_result(open_.log, name) is not None]
+            known = standings(open_.log, here, Keyring().trust)
+    except BadLedger:
+        if ledger not in (None, NO_LEDGER):
+            raise
+        return {}
+    return {
+        name: (
+            *(cannot(TODAY, f"contested by {voice.by}: {voice.text}") for voice in standing.contested),
+            *(cannot(TODAY, f"does not verify, says {voice.by}") for voice in standing.refuted),
+            *(fails(TODAY, f"retracted by {voice.by}: {voice.text}") for voice in standing.retracted),
+        )
+        for name, standing in known.items()
+    }
 
 
 def _verify_bundle(path: Path, everything: bool, as_json: bool) -> None:

@@ -25,7 +25,7 @@ from lynxbench.compare.suspects import (
 )
 from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.comparison import FieldSuspect, LayerDifference
+from lynxbench.model.comparison import CauseKind, FieldSuspect, LayerDifference
 from lynxbench.model.evidence_gate import Lack, Shortfall, figures_fall_short
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, InstanceStanding
@@ -322,6 +322,14 @@ def _standing(
     if abs(off) < OUTLYING * sigma:
         return InstanceStanding.DIFFERS, f"within {OUTLYING:g} robust standard deviations of this fleet"
     return InstanceStanding.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
+
+
+def naming_one_layer(row: InstanceRow) -> InstanceRow:
+    """A row as earlier versions wrote it: where several layers cannot be separated, the first of them alone."""
+    if row.cause is None or row.cause.kind is not CauseKind.NOT_SEPARABLE:
+        return row
+    first = next(layer for layer in row.layers if layer.weight in COUNTS)
+    return row.model_copy(update={"cause": row.cause.model_copy(update={"layer": first.layer, "owner": first.owner})})
 
 
 def _named(layer: LayerDifference) -> str:

@@ -1,16 +1,17 @@
 """The five signs of a whole-stack problem, over a contract's results and changes. Pure.
 
 Each sign is present, absent, or cannot be told, and then says which data would tell. Two or more are diagnostic: no
-single team's instrument will find it.
+single team's instrument will find it. They are read of each machine by itself: what two machines show does not add up.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.levels import layer_ids
+from lynxbench.compare.machine_series import MOST_MACHINES, MachineSeries, by_machine
 from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.suspects import COUNTS, changes_between
 from lynxbench.model.attribution import Category
@@ -57,7 +58,10 @@ ContractDifferences = Callable[[Result, Result], tuple[ContractDifference, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the signs are read from: results of one contract, oldest first, and the changes declared on it."""
+    """What the signs are read from: results of one contract, oldest first, and the changes declared on it.
+
+    They are one machine's, or all of them where it was measured on one.
+    """
 
     contract_id: str
     contract: str
@@ -67,21 +71,63 @@ class Record:
     utilisation: Mapping[str, float] = field(default_factory=dict)
     """Mean busy share by result id, where telemetry was at hand."""
     differences: ContractDifferences = lambda a, b: ()
+    elsewhere: tuple[Result, ...] = ()
+    """Results of other machines: what a swap came from, and what instances are held against."""
+    machine: str = ""
+    """In words, where there are several."""
+    compared: dict[tuple[str, str], Comparison] = field(default_factory=dict)
+    """By ids: what was compared already."""
 
     def compare(self, a: Result, b: Result) -> Comparison:
         """Two of the results by the same rules as everywhere."""
-        return compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b), self.differences(a, b)))
+        key = a.result_id, b.result_id
+        if key not in self.compared:
+            self.compared[key] = compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b), self.differences(a, b)))
+        return self.compared[key]
+
+    @property
+    def everywhere(self) -> tuple[Result, ...]:
+        """What can be used of every machine, oldest first."""
+        return _usable(sorted((*self.results, *self.elsewhere), key=lambda r: (r.started_at, r.result_id)))
+
+    @property
+    def changes(self) -> tuple[ChangeMeasured, ...]:
+        """Measured changes, but for those that other machines alone are known for."""
+        own, others = ({result.result_id for result in results} for results in (self.results, self.elsewhere))
+        return tuple(m for m in self.measured if {m.before, m.after} & own or not {m.before, m.after} & others)
+
+    def by_machine(self, words: Callable[[MachineSeries[Result]], str]) -> "list[Record]":
+        """This record of each machine, that with the most results first."""
+        series = by_machine(self.results, lambda result: layer_ids(result.executor)[Layer.ACCELERATOR])
+        if len({result.instance_id for result in self.results}) < 2:
+            return [self]
+        records = []
+        for each in series[:MOST_MACHINES]:
+            own = {result.result_id for result in each.points}
+            elsewhere = tuple(result for result in self.results if result.result_id not in own)
+            records.append(replace(self, results=each.points, elsewhere=elsewhere, machine=words(each)))
+        return records
+
+
+def _usable(results: Iterable[Result]) -> tuple[Result, ...]:
+    return tuple(result for result in results if result.validity.verdict is not ValidityVerdict.VOID)
+
+
+def read_each_machine(records: Sequence[Record]) -> Signals:
+    """The signs of each machine; one that is stack-shaped stands first."""
+    read = sorted(map(read_signals, records), key=lambda signals: not signals.stack_shaped)
+    return read[0].model_copy(update={"machines": tuple(read[1:])})
 
 
 def read_signals(record: Record) -> Signals:
     """All five, and whether they add up."""
-    usable = tuple(r for r in record.results if r.validity.verdict is not ValidityVerdict.VOID)
+    usable = _usable(record.results)
     signals = (
         _symptom_elsewhere(record, usable),
         _moderate_utilisation(record, usable),
         _all_fine_slo_fails(record, usable),
-        _swap_gained_less(record, usable),
-        _identical_differ(record, usable),
+        _swap_gained_less(record),
+        _identical_differ(record),
     )
     present = [signal for signal in signals if signal.state is SignalState.PRESENT]
     unknown = [signal for signal in signals if signal.state is SignalState.NOT_ENOUGH_DATA]
@@ -91,6 +137,7 @@ def read_signals(record: Record) -> Signals:
         signals=signals,
         stack_shaped=len(present) >= STACK_SHAPED,
         sentence=_sentence(len(present), len(unknown)),
+        machine=record.machine,
     )
 
 
@@ -248,12 +295,12 @@ def _instruments(record: Record, result: Result, figures: PrecisionResult) -> tu
     return [name for name, good in spoken.items() if good], [name for name, good in spoken.items() if not good]
 
 
-def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
+def _swap_gained_less(record: Record) -> Signal:
     name = "a hardware swap that gained less than expected"
     layer_of = {change.change_id: change for change in record.declared}
     swaps = [
         outcome
-        for outcome in record.measured
+        for outcome in record.changes
         if outcome.change_id in layer_of and layer_of[outcome.change_id].layer in HARDWARE
     ]
     for outcome in swaps:
@@ -267,7 +314,9 @@ def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
     decided = [outcome for outcome in swaps if outcome.verdict is not ChangeVerdict.INCONCLUSIVE]
     compared: list[str] = []
     unsure = len(swaps) - len(decided)
-    for a, b in list(itertools.pairwise(results))[-MOST_PAIRS:]:
+    own = {result.result_id for result in record.results}
+    pairs = [(a, b) for a, b in itertools.pairwise(record.everywhere) if b.result_id in own]
+    for a, b in pairs[-MOST_PAIRS:]:
         promised = _promised_gain(a, b)
         if promised is None:
             continue
@@ -307,10 +356,12 @@ def _promised_gain(a: Result, b: Result) -> float | None:
     return None if same or not ratios else min(ratios)
 
 
-def _identical_differ(record: Record, results: Sequence[Result]) -> Signal:
+def _identical_differ(record: Record) -> Signal:
     name = "nominally identical instances that differ"
-    newest: dict[str, Result] = {result.instance_id: result for result in results}
-    pairs = [(a, b) for a, b in itertools.combinations(newest.values(), 2) if _nominally_identical(a, b)]
+    newest: dict[str, Result] = {result.instance_id: result for result in record.everywhere}
+    own = {result.instance_id for result in record.results}
+    both = ((a, b) for a, b in itertools.combinations(newest.values(), 2) if own & {a.instance_id, b.instance_id})
+    pairs = [(a, b) for a, b in both if _nominally_identical(a, b)]
     if not pairs:
         words = f"{len(newest)} instance{'' if len(newest) == 1 else 's'} measured, no two of one kind"
         return _unknown(5, name, words, "the same contract on two machines of one kind")

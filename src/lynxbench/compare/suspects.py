@@ -243,8 +243,8 @@ def name_cause(
     }
     return EffectCause(
         kind=CauseKind.ONE_LAYER if alone else CauseKind.NOT_SEPARABLE,
-        layer=first.layer,
-        owner=first.owner,
+        layer=first.layer if alone else None,
+        owner=OWNERS_APART.join(dict.fromkeys(difference.owner for difference in counted)),
         sentence=sentence.format_map(values),
         experiment=experiment.format_map(values),
     )
@@ -264,11 +264,7 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
             sentence=f"the weights are others: model drift{also}",
             experiment=f"run {contract} with the earlier weights on the present executor: the rest is the executor's",
         )
-    cause = name_cause(layers, contract, BETWEEN_RESULTS, _named)
-    if cause.kind is not CauseKind.NOT_SEPARABLE:
-        return cause
-    owners = dict.fromkeys(difference.owner for difference in layers if difference.weight in COUNTS)
-    return cause.model_copy(update={"layer": None, "owner": OWNERS_APART.join(owners)})
+    return name_cause(layers, contract, BETWEEN_RESULTS, _named)
 
 
 def on_another_machine(cause: EffectCause) -> EffectCause:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, JsonValue
 
 from lynxbench.errors import BadInput
 from lynxbench.model.decisions import CeilingSource, Device
@@ -13,6 +13,7 @@ from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.fields import One, Text
 from lynxbench.model.layers import Layer
+from lynxbench.model.machine_words import MOST_LETTERS
 from lynxbench.model.precision import Precision
 from lynxbench.model.strict_file import FileForm, parse_file
 
@@ -80,15 +81,33 @@ def find_device(catalogue: Mapping[str, Device], name: str) -> Device:
     raise BadInput(f"--hardware {name!r} is not in the catalogue ({', '.join(near)}); add it with --catalogue FILE")
 
 
+def accelerator_name(executor: Executor) -> str | None:
+    """The name that an accelerator's driver reports, the first of several; None where none does."""
+    stated = executor.get(Layer.ACCELERATOR, "gpu_name")
+    names = stated if isinstance(stated, list) else [stated]
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def unshown_device(catalogue: Mapping[str, Device], executor: Executor, proposed: str) -> str:
+    """Why nothing in a result shows that it ran on the proposed device; empty where its name does."""
+    reported = accelerator_name(executor)
+    if reported is None:
+        return "" if recognise(catalogue, executor) is not None else "its executor names no accelerator"
+    if recognise(catalogue, executor) is not None:
+        return ""
+    if re.search(rf"(?<!\w){re.escape(proposed.lower())}(?!\w)(?!{OTHER_BOARD})", reported.lower()):
+        return ""
+    return f"its driver reports {reported[:MOST_LETTERS]!a}, which the catalogue does not know"
+
+
 def recognise(catalogue: Mapping[str, Device], executor: Executor) -> Device | None:
     """The device an executor runs on, by the name its driver reports, else a lone processor's; None where unknown."""
-    stated = executor.get(Layer.ACCELERATOR, "gpu_name")
-    if not stated and executor.get(Layer.ACCELERATOR, "cpu_sockets") == 1:
+    stated: JsonValue = accelerator_name(executor)
+    if stated is None and executor.get(Layer.ACCELERATOR, "cpu_sockets") == 1:
         stated = executor.get(Layer.ACCELERATOR, "cpu_model")
-    names = stated if isinstance(stated, list) else [stated]
-    reported = next((name.lower() for name in names if isinstance(name, str)), None)
-    if reported is None:
+    if not isinstance(stated, str):
         return None
+    reported = stated.lower()
     hits = [
         (len(alias), device)
         for device in catalogue.values()

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
+from lynxbench.decide.catalogue import CATALOGUE, accelerator_name, parse_catalogue, recognise, unshown_device
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.decision_gate import AnyDecision, hold_back
 from lynxbench.decide.demand import declare_demand, forecast_demand
@@ -159,6 +159,7 @@ def ask_purchase(
             tested=tested,
             whatif=whatif,
             why_no_whatif=why,
+            unshown=next(filter(None, (unshown_device(catalogue, one.executor, proposed) for one in tested)), ""),
             remeasured_by=remeasured_by,
             due=due,
             contract=results[-1].contract.name if results else contract or "",
@@ -180,6 +181,10 @@ def check_test_instance(tested: Result, catalogue: Mapping[str, Device], propose
     if device is not None and wanted is not None and recognise({wanted.name: wanted}, tested.executor) is None:
         ran = f"{short(tested.result_id)} ran on {device.name}"
         raise BadInput(f"--test: {ran}, not on {proposed}: name a result that was measured on a {proposed}")
+    unshown = unshown_device(catalogue, tested.executor, proposed)
+    if unshown and wanted is not None and accelerator_name(tested.executor) is not None:
+        alias = "if it is one, add that name to `reported_as` with --catalogue FILE"
+        raise BadInput(f"--test: nothing says that {short(tested.result_id)} ran on {proposed}: {unshown}; {alias}")
 
 
 def check_beside(baseline: Result, tested: Result, catalogue: Mapping[str, Device], hardware: str | None) -> None:

@@ -29,7 +29,7 @@ from lynxbench.ledger.bundle import Bundle, export_bundle, read_bundle
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.queries import find_result
-from lynxbench.ledger.result_standings import standings, voice_of
+from lynxbench.ledger.result_standings import standings, standings_among, voice_of
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.decisions import PurchaseDecision
@@ -37,7 +37,7 @@ from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.model.result import Result
-from lynxbench.model.standing import Standing, VoicedEntry, standing_of
+from lynxbench.model.standing import Standing, VoicedEntry
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import VerificationReport
 from lynxbench.reading import read_text
@@ -387,7 +387,7 @@ def _standings_in(bundle: Bundle, pack: Pack, trust: TrustList) -> dict[str, Sta
         entry = open_entry(envelope)
         logged = Logged(seq, entry.made_at, envelope, entry)
         entries.append(VoicedEntry(seq, entry, voice_of(logged, trust), bundle.checkpoint.made_at))
-    return {result.result_id: standing_of(result.result_id, entries) for result in pack.results}
+    return standings_among((result.result_id for result in pack.results), entries, bundle.blobs.__getitem__)
 
 
 def _write(path: Path, data: bytes) -> None:

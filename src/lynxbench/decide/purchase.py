@@ -48,6 +48,8 @@ class PurchaseProposal:
     """Results of the same contract on a test instance."""
     whatif: WhatIf | None
     why_no_whatif: str = ""
+    unshown: str = ""
+    """Why nothing but the person who named it says that a test instance is one of the proposed device."""
     remeasured_by: str | None = None
     due: str | None = None
     contract: str = ""
@@ -91,6 +93,8 @@ def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
     open_ones = sum(not answer.answered for answer in answers)
     ratio = _ratio(today, tested)
     supported, because = _supported(open_ones, attributed, proposal, ratio)
+    if proposal.unshown and ratio is not None and supported != "undecided":
+        supported, because = "undecided", f"{because}{_said_alone(proposal)}"
     cites = dict.fromkeys(name for answer in answers for name in answer.evidence)
     return PurchaseDecision(
         sentence=_sentence(open_ones, supported, because),
@@ -189,7 +193,7 @@ def _test_instance(
     assert ratio is not None
     told, words = _ceiling(ratio)
     evidence = today.result.result_id, tested.result.result_id
-    return _answer(3, f"{tested.words}: {words}", evidence, "" if told else command)
+    return _answer(3, f"{tested.words}: {words}{_said_alone(proposal)}", evidence, "" if told else command)
 
 
 def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
@@ -232,6 +236,11 @@ def _newest_point(results: Sequence[Result]) -> SaturationPoint | None:
         if point is not None:
             return point
     return None
+
+
+def _said_alone(proposal: PurchaseProposal) -> str:
+    """What is to be told of a test instance that nothing shows to be one."""
+    return f"; that this is a {proposal.device} is said by --test alone: {proposal.unshown}" if proposal.unshown else ""
 
 
 def _ratio(today: SaturationPoint | None, tested: SaturationPoint | None) -> Interval | None:

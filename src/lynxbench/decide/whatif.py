@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.assumptions import check_assumptions
-from lynxbench.decide.catalogue import find_device, recognise
+from lynxbench.decide.catalogue import find_device, recognise, unshown_device
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
@@ -69,9 +69,7 @@ def estimate_whatif(
         fixed = fixed.model_copy(update={"layer": None, "owner": None})
     both = None
     if swap is not None and fixed is not None:
-        remaining = shares_after(attribution.shares, fixed.category, fixed.gain.estimate)
-        then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
-        both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
+        both = fix_then_swap(attribution.shares, fixed.category, fixed.gain, swap.factors)
     return WhatIf(
         sentence=_sentence(swap, fixed, carried.bound),
         contract_id=result.contract_id,
@@ -83,7 +81,7 @@ def estimate_whatif(
         fix=fixed,
         both=both,
         assumptions=() if device is None else check_assumptions(result, figures, attribution, device, today, tested),
-        cautions=_cautions(attribution, swap),
+        cautions=(*_cautions(attribution, swap), *_said_alone(catalogue, hardware, tested)),
         cites=(result.result_id, *(() if tested is None else (tested.result_id,))),
     )
 
@@ -98,7 +96,8 @@ def estimate_fix(attribution: Attribution, category: Category | None = None) -> 
     else:
         freed = attribution.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
         low, middle, high = (_gain(part) for part in (share * HALF_REMOVED, share, share + freed))
-    gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
+    highest = max(middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
+    gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, highest)
     return FixEstimate(
         category=chosen,
         layer=attribution.layer if is_bottleneck else None,
@@ -140,13 +139,32 @@ def _swap(
     factors["link"], how["link"] = _factor(device.link_gb_per_s, old_link, None)
     factors["host"] = Interval(host, host, host)
     how["host"] = "the host stays" if host == 1 else "declared with --host"
-    ends = [estimate_swap(attribution.shares, _swap_at(factors, end)).gain for end in ("low", "estimate", "high")]
-    gain = Interval(min(end.low for end in ends), ends[1].estimate, max(end.high for end in ends))
-    return SwapEstimate(device=device.name, factors=factors, how=how, gain=gain)
+    return SwapEstimate(device=device.name, factors=factors, how=how, gain=swap_gain(attribution.shares, factors))
 
 
-def _swap_at(factors: Mapping[str, Interval], end: str) -> Swap:
-    return Swap(**{name: float(getattr(factor, end)) for name, factor in factors.items()})
+def swap_gain(shares: Mapping[Category, float], factors: Mapping[str, Interval]) -> Interval:
+    """What a swap gains on a step of these shares, over all ends of its factors."""
+    swaps = [
+        Swap(**{name: float(getattr(factor, end)) for name, factor in factors.items()})
+        for end in ("low", "estimate", "high")
+    ]
+    ends = [estimate_swap(shares, swap).gain for swap in swaps]
+    return Interval(min(end.low for end in ends), ends[1].estimate, max(end.high for end in ends))
+
+
+def fix_then_swap(
+    shares: Mapping[Category, float], category: Category, fix: Interval, factors: Mapping[str, Interval]
+) -> Interval:
+    """What a fix and then a swap gain together.
+
+    Each end of the fix is followed by the swap on what that end leaves: nothing that goes makes the rest slower, so the
+    two together have no bound below the swap's alone.
+    """
+    ends = [
+        swap_gain(shares_after(shares, category, gain), factors).scaled(gain)
+        for gain in (fix.low, fix.estimate, fix.high)
+    ]
+    return Interval(ends[0].low, ends[1].estimate, ends[2].high)
 
 
 def _compute_factor(
@@ -231,6 +249,11 @@ def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, bound: Bound) 
         parts.append(f"the fix ({fix.fix}) would gain {gain_words(fix.gain)}")
     shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(bound, f"bound: {bound}")
     return f"estimate, {shape}: {'; '.join(parts)}"
+
+
+def _said_alone(catalogue: Mapping[str, Device], hardware: str | None, tested: Result | None) -> tuple[str, ...]:
+    unshown = "" if tested is None or hardware is None else unshown_device(catalogue, tested.executor, hardware)
+    return (f"that the test instance is a {hardware} is said by --test alone: {unshown}",) if unshown else ()
 
 
 def _cautions(attribution: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ from pydantic import Field, ValidationError
 from pydantic import JsonValue as JsonAny
 from rfc8785 import CanonicalizationError
 
-from lynxbench.errors import EvidenceInvalid
+from lynxbench.errors import EvidenceInvalid, NewerEntry
 from lynxbench.evidence.canonical_reader import as_written, parse_canonical
 from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, sign, verify_signatures
 from lynxbench.evidence.key_entries import key_of_entry
@@ -27,6 +28,10 @@ from lynxbench.model.entries import ACTS, ContractAgreed, Entry, EntryKind, KeyA
 IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPES: Final = {kind: f"urn:lynxbench:entry:{kind.value}:1" for kind in EntryKind}
 
+UPDATE: Final = "a newer lynxbench wrote it: update lynxbench to read it"
+_KNOWN_KINDS = frozenset(kind.value for kind in EntryKind)
+_KIND = re.compile(r"[a-z][a-z-]{0,39}")
+_COLUMNS = ("contract_id", "executor_id", "result_id", "run_id")
 _NAMED_IDS = (
     "contract_id",
     "executor_id",
@@ -144,6 +149,9 @@ def _open_slowly(payload: bytes) -> Entry:
     if not isinstance(statement, dict) or statement.keys() != {"_type", "subject", "predicateType", "predicate"}:
         raise EvidenceInvalid("statement: not an in-toto statement with _type, subject, predicateType and predicate")
     predicate = statement["predicate"]
+    newer = _newer_kind(predicate, statement["predicateType"])
+    if newer:
+        raise NewerEntry(f"an entry of kind {newer!r}, which this version does not know; {UPDATE}")
     try:  # canonical bytes have one reading, so a second parser sees the same value
         entry = Entry.model_validate_json(canonical_bytes(predicate))
     except ValidationError as error:
@@ -158,6 +166,27 @@ def _open_slowly(payload: bytes) -> Entry:
     if _payload(entry, canonical_bytes(as_written(cast("JsonValue", written)))) != payload:
         raise EvidenceInvalid("statement: subjects or values differ from what the entry itself says")
     return entry
+
+
+def _newer_kind(predicate: JsonValue, predicate_type: JsonValue) -> str:
+    """The kind of a statement that is in order as far as one can tell without knowing that kind; empty for all else."""
+    body = predicate.get("body") if isinstance(predicate, dict) else None
+    kind = body.get("kind") if isinstance(body, dict) else None
+    if not isinstance(kind, str) or kind in _KNOWN_KINDS or not _KIND.fullmatch(kind):
+        return ""
+    return kind if predicate_type == f"urn:lynxbench:entry:{kind}:1" else ""
+
+
+def newer_columns(envelope: Envelope) -> dict[str, str | None]:
+    """What a ledger keeps beside an entry of a kind that this version does not know: read, and not understood."""
+    statement = parse_canonical(envelope.payload, "statement", MAX_ENVELOPE_BYTES)
+    predicate = statement["predicate"] if isinstance(statement, dict) else None
+    body = predicate.get("body") if isinstance(predicate, dict) else None
+    if not isinstance(predicate, dict) or not isinstance(body, dict):
+        raise EvidenceInvalid("statement: states no entry")
+    told = {"made_at": predicate.get("made_at"), **{name: body.get(name) for name in ("kind", *_COLUMNS)}}
+    signers = " ".join(signature.keyid for signature in envelope.signatures)
+    return {"signers": signers} | {name: value if isinstance(value, str) else None for name, value in told.items()}
 
 
 def _payload(entry: Entry, predicate: bytes) -> bytes:

@@ -6,6 +6,7 @@ it links, odd modes, odd names and hidden bytes. `tar tf` reads it.
 
 import os
 import re
+import shlex
 import tarfile
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -25,6 +26,15 @@ LARGEST_SIZE = 8**11 - 1
 # POSIX.1-1988, USTAR header
 _NAME_AT, _SIZE_AT, _SUM_AT, _MAGIC_AT = slice(0, 100), slice(124, 136), slice(148, 156), slice(257, 262)
 _SIZE = re.compile(rb"([0-7]{11})\0")
+_PACKED = {
+    b"\xfd7zXZ\0": ("xz", "xz -dk"),
+    b"\x1f\x8b": ("gzip", "gunzip -k"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -d"),
+    b"BZh": ("bzip2", "bunzip2 -k"),
+    b"PK\x03\x04": ("zip", "unzip"),
+}
+"""By its first bytes: how a file is packed, and what unpacks it."""
+_OF_MANY = re.compile(r"\.(?:tar(?:\.\w{1,4})?|t[gx]z|tbz2?|tzst|zip)")
 _NAME = re.compile(r"[a-z]{1,20}(?:/[0-9a-f]{10,64})?(?:\.json)?")
 
 
@@ -48,7 +58,7 @@ def looks_like_archive(path: Path) -> bool:
             start = stream.read(BLOCK)
     except OSError:
         return True
-    return not start or b"\0" in start
+    return not start or b"\0" in start or start.startswith(tuple(_PACKED))
 
 
 def is_archive(path: Path) -> bool:
@@ -69,6 +79,8 @@ def read_archive(stream: BinaryIO, file: str) -> Iterator[tuple[str, bytes]]:
         left -= len(block)
         if block == bytes(BLOCK):
             break
+        if not seen:
+            _refuse_packed(block, file)
         name, size = _parse_header(block, file)
         if name in seen:
             raise EvidenceInvalid(f"{file}: member {name!r} is there twice")
@@ -83,6 +95,26 @@ def read_archive(stream: BinaryIO, file: str) -> Iterator[tuple[str, bytes]]:
         yield name, data[:size]
     if left != BLOCK or stream.read(BLOCK + 1) != bytes(BLOCK):
         raise EvidenceInvalid(f"{file}: the end is missing, or bytes follow it")
+
+
+def _refuse_packed(block: bytes, file: str) -> None:
+    """A bundle in something else is no damaged one: say what it is in, and how it comes out."""
+    of_many = _OF_MANY.search(Path(file).name) is not None
+    for magic, (packed, command) in _PACKED.items():
+        if block.startswith(magic):
+            unpack = "tar xf" if of_many and packed != "zip" else command
+            then = "the bundles in it" if of_many else "what comes out"
+            step = f"unpack it ({unpack} {shlex.quote(file)}) and give {then}"
+            raise BadInput(f"{file}: not a bundle yet, packed with {packed}; {step}")
+    try:
+        first = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
+    except tarfile.HeaderError:
+        return
+    if first.isdir() or not _NAME.fullmatch(first.name):
+        raise BadInput(
+            f"{file}: a tar of other files ({first.name[:80]!a}), not one bundle; unpack it "
+            f"(tar xf {shlex.quote(file)}) and give the bundles in it"
+        )
 
 
 def _header(name: str, size: int) -> bytes:

@@ -22,7 +22,7 @@ from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.keys import KeyCard, SigningKey
-from lynxbench.evidence.statement import open_entry, verify_entry
+from lynxbench.evidence.statement import UPDATE, open_entry, verify_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
@@ -42,7 +42,7 @@ from lynxbench.ledger.left_out_traces import left_out_of, tell_of_traces, words_
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
-from lynxbench.ledger.queries import entries_about, entries_of_contract
+from lynxbench.ledger.queries import entries_of_contract, read_about
 from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
@@ -262,7 +262,12 @@ def _everything_about(ledger: Ledger, results: Sequence[str], trust: TrustList) 
     while names - read:
         fresh = names - read
         read |= fresh
-        for logged in entries_about(ledger, fresh):
+        found, newer = read_about(ledger, fresh)
+        if newer:
+            raise BadInput(
+                f"{short(next(iter(newer)))}: an entry about it is of a kind that is not known here; {UPDATE}"
+            )
+        for logged in found:
             known[logged.seq] = logged
             body = logged.entry.body
             if isinstance(body, ResultRecorded):

@@ -115,7 +115,9 @@ def _opened(
         seen = Seen(home(environment))
         if not unseen:
             seen.check(log)
-        return OpenLedger(log, open_blobs(where), seen)
+        blob_store = open_blobs(where)
+        log.documents = blob_store.get
+        return OpenLedger(log, blob_store, seen)
     except BaseException:
         log.close()
         raise

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound, Refused
+from lynxbench.errors import BadLedger, EvidenceInvalid, NewerEntry, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
@@ -90,6 +91,8 @@ class Ledger:
         self._trust = trust
         self.database = Database(url, LEDGER_SCHEMA)
         self.example = example
+        self.documents: Callable[[str], bytes] | None = None
+        """What an entry's documents are read with, where they are at hand."""
         try:
             if not create and self.database.schema() is None:
                 raise BadLedger(f"{self.database.name}: no ledger here yet; the first recorded run makes one")
@@ -172,15 +175,15 @@ class Ledger:
         return _logged(self.database.one(statement, f"{self.database.name}: no entry {seq}"))
 
     def read_all(self, seqs: Sequence[int]) -> list[Logged]:
-        """Entries by their numbers, in the log's order."""
+        """Entries by their numbers, in the log's order; those of kinds that this version does not know are left out."""
         with self.database.reading() as connection:
             chosen = (_ENTRY.where(entries.c.seq.in_(some)) for some in batched(seqs))
             rows = [row for statement in chosen for row in connection.execute(statement)]
-        return [_logged(row) for row in sorted(rows, key=lambda row: row.seq)]
+        return _all_known(rows)
 
     def read_where(self, *conditions: ColumnElement[bool]) -> list[Logged]:
         """Entries by what is asked of their columns, in the log's order: one question instead of two."""
-        return [_logged(row) for row in sorted(self.stored_where(*conditions), key=lambda row: row.seq)]
+        return _all_known(self.stored_where(*conditions))
 
     def stored_where(self, *conditions: ColumnElement[bool]) -> Sequence[Any]:
         """The same as rows of the database, for whoever opens thousands of them: `checked_envelope` proves each."""
@@ -375,6 +378,14 @@ def checked_envelope(row: Any) -> bytes:
 def _logged(row: Any) -> Logged:
     envelope = parse_envelope(checked_envelope(row))
     return Logged(row.seq, row.logged_at, envelope, open_entry(envelope))
+
+
+def _all_known(rows: Sequence[Any]) -> list[Logged]:
+    known = []
+    for row in sorted(rows, key=lambda row: row.seq):
+        with suppress(NewerEntry):
+            known.append(_logged(row))
+    return known
 
 
 def _time_digest(connection: Connection, size: int) -> bytes:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
-from sqlalchemy import Select, exists, func, literal, select, tuple_, union
+from sqlalchemy import Select, and_, exists, func, literal, or_, select, tuple_, union
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
@@ -148,7 +150,36 @@ def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
 
 def entries_about(ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKind] = ()) -> list[Logged]:
     """Every entry, of these kinds or of any, that speaks of one of these ids, in the log's order."""
-    return ledger.read_all(sorted(_seqs_about(ledger, sorted(set(names)), kinds)))
+    return read_about(ledger, names, kinds)[0]
+
+
+def read_about(
+    ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKind] = ()
+) -> tuple[list[Logged], dict[str, int]]:
+    """The same, and by id how many more there are of kinds that this version does not know."""
+    asked = sorted(set(names))
+    seqs = _seqs_about(ledger, asked, kinds)
+    known = ledger.read_all(sorted(seqs))
+    newer = sorted(seqs - {logged.seq for logged in known})
+    if not newer:
+        return known, {}
+    about: set[tuple[str, int]] = set()
+    for some in batched(newer):
+        indexed = select(subjects.c.id, subjects.c.seq).where(subjects.c.seq.in_(some))
+        recorded = [
+            select(c, entries.c.seq).where(entries.c.seq.in_(some)) for c in (entries.c.result_id, entries.c.run_id)
+        ]
+        about |= {(row.id, row.seq) for row in ledger.database.rows(union(indexed, *recorded))}
+    return known, dict(Counter(name for name, _ in about if name in set(asked)))
+
+
+def newer_kinds(ledger: Ledger) -> dict[str, int]:
+    """How many entries there are of each kind that this version does not know: a newer one wrote them."""
+    known, kind = sorted(kind.value for kind in EntryKind), entries.c.kind
+    between = (and_(kind > a, kind < b) for a, b in pairwise(known))  # ranges of the index, and no look at every entry
+    other = or_(kind < known[0], *between, kind > known[-1])
+    counted = select(kind, func.count().label("entries")).where(other).group_by(kind).order_by(kind)
+    return {row.kind: row.entries for row in ledger.database.rows(counted)}
 
 
 def entries_of_contract(ledger: Ledger, contract_id: str, kinds: Sequence[EntryKind]) -> list[Logged]:

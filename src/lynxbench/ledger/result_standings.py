@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import bindparam, select, text
 
@@ -11,8 +11,9 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.key_log import LoggedTrust, logged_trust
 from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger, Logged, batched
-from lynxbench.ledger.queries import entries_about, entries_of_contract
-from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, RunRegistered
+from lynxbench.ledger.queries import entries_about, entries_of_contract, find_results, read_about
+from lynxbench.ledger.rerun_samples import Copies, copied_reruns
+from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, ResultRerun, RunRegistered
 from lynxbench.model.standing import NO_RUNS, RunCount, Standing, Voice, VoicedEntry, owner_of, standing_of
 
 FEW = 2000
@@ -41,30 +42,54 @@ def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, St
 
 def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, Standing]:
     """The standing of each of these results, as the reader's trust list has it."""
-    about = _about(ledger, result_ids)
+    about, unread = _about(ledger, result_ids)
     bodies = [logged.entry.body for logged in about]
     counts = _run_counts(ledger, sorted({body.contract_id for body in bodies if isinstance(body, ResultRecorded)}))
     counted = {key for _, signers in counts for key in signers.split()}
     trusted = logged_trust(ledger, trust, _signers(about) | counted)
     by_id = _by_result(_with_voices(about, trusted), result_ids)
     _add_signatures(ledger, by_id, trust)
-    return {name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust)) for name, mine in by_id.items()}
+    copies = _copies(ledger, about)
+    stands = {
+        name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust), copies) for name, mine in by_id.items()
+    }
+    return stands | {name: stands[name].model_copy(update={"unread": unread[name]}) for name in unread.keys() & stands}
+
+
+def standings_among(
+    result_ids: Iterable[str], brought: Sequence[VoicedEntry], document: Callable[[str], bytes]
+) -> dict[str, Standing]:
+    """The same of results that come together, by nothing but the entries and documents that come with them."""
+    copies = copied_reruns((voiced.entry for voiced in brought), document)
+    return {name: standing_of(name, brought, copies=copies) for name in result_ids}
+
+
+def _copies(ledger: Ledger, about: Sequence[Logged]) -> Copies:
+    """Reruns that are no measurement of their own, where the ledger's documents are at hand."""
+    reruns = {logged.entry.body.rerun_id for logged in about if isinstance(logged.entry.body, ResultRerun)}
+    if not reruns or ledger.documents is None:
+        return {}
+    cited = find_results(ledger, sorted(reruns)).values()
+    return copied_reruns((logged.entry for logged in (*about, *cited)), ledger.documents)
 
 
 def owner_of_result(ledger: Ledger, result_id: str, trust: TrustList) -> Voice:
     """Whose a result is: who alone can retract it."""
-    about = _about(ledger, [result_id])
+    about, _ = _about(ledger, [result_id])
     voiced = _with_voices(about, logged_trust(ledger, trust, _signers(about)))
     return owner_of(result_id, _by_result(voiced, [result_id])[result_id])
 
 
-def _about(ledger: Ledger, result_ids: Sequence[str]) -> list[Logged]:
-    """Everything that was said about these results, and the registrations of their runs."""
-    about = entries_about(ledger, result_ids)
+def _about(ledger: Ledger, result_ids: Sequence[str]) -> tuple[list[Logged], dict[str, int]]:
+    """Everything that was said about these results, and the registrations of their runs.
+
+    By result: how many entries more there are, of kinds that this version does not know.
+    """
+    about, unread = read_about(ledger, result_ids)
     runs = {logged.entry.body.run_id for logged in about if isinstance(logged.entry.body, ResultRecorded)}
     there = {logged.seq for logged in about}
     registrations = entries_about(ledger, sorted(runs), [EntryKind.REGISTRATION]) if runs else []
-    return [*about, *(logged for logged in registrations if logged.seq not in there)]
+    return [*about, *(logged for logged in registrations if logged.seq not in there)], unread
 
 
 def _by_result(about: Sequence[VoicedEntry], result_ids: Sequence[str]) -> dict[str, list[VoicedEntry]]:

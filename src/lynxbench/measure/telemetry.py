@@ -131,16 +131,37 @@ class TelemetrySampler(ReadingsSampler):
             self._gpu.watch(*also, *([pid] if pid is not None else []))
 
 
-def read_telemetry(path: Path) -> Telemetry:
-    """All samples of a file; columns that a stretch lacks are NaN there. BadResult where there is no header."""
+def read_stretches(path: Path) -> tuple[Telemetry, ...]:
+    """The samples under each header: of one sampler and one set of columns, on one clock."""
+    lines = _whole_lines(path)
+    heads = [place for place, line in enumerate(lines) if line.split(",", 1)[0] == STAMP]
+    if not heads:
+        raise BadResult(f"telemetry {path}: has no header line beginning with {STAMP!r}")
+    stretches = []
+    for start, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        names = lines[start].split(",")[1:]
+        parsed = (_parse_row(line.split(","), len(names)) for line in lines[start + 1 : end])
+        rows = [row for row in parsed if row is not None]
+        values = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), len(names))
+        columns = {name: values[:, place] for place, name in enumerate(names)}
+        stretches.append(Telemetry(np.array([row[0] for row in rows], np.int64), columns))
+    return tuple(stretches)
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """What follows the last newline was never finished."""
     try:
-        text = read_plain(path).decode("ascii", errors="replace")
+        return read_plain(path).decode("ascii", errors="replace").split("\n")[:-1]
     except OSError as error:
         raise BadResult(f"telemetry {path}: cannot be read ({error.strerror})") from error
+
+
+def read_telemetry(path: Path) -> Telemetry:
+    """All samples of a file; columns that a stretch lacks are NaN there. BadResult where there is no header."""
     names: list[str] = []
     columns: dict[str, list[float]] = {}
     stamps: list[int] = []
-    for line in text.split("\n")[:-1]:  # what follows the last newline was never finished
+    for line in _whole_lines(path):
         cells = line.split(",")
         if cells[0] == STAMP:
             names = cells[1:]

@@ -243,7 +243,7 @@ class Signal(Document):
 
 
 class Signals(Document):
-    """All five together."""
+    """All five together, of one machine."""
 
     contract_id: str
     contract: str
@@ -251,3 +251,14 @@ class Signals(Document):
     stack_shaped: bool
     """Two or more are present."""
     sentence: str
+    machine: Annotated[str, Field(exclude_if=lambda machine: not machine)] = ""
+    """Which machine they are of, in words, where the contract was measured on several."""
+    machines: "Annotated[tuple[Signals, ...], Field(exclude_if=lambda machines: not machines)]" = ()
+    """Those of the other machines: a sign on one machine and a sign on another do not add up."""
+    left_out: Annotated[tuple[str, ...], Field(exclude_if=lambda left_out: not left_out)] = ()
+    """Results of machines that are not shown."""
+
+    @property
+    def each_machine(self) -> "tuple[Signals, ...]":
+        """These and those of the other machines."""
+        return (self, *self.machines)

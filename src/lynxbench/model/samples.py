@@ -11,6 +11,9 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
 
+SAMPLES_BLOB = "samples.npz"
+"""What the samples of a run are called, in its folder and in a ledger."""
+
 
 class Phase(IntEnum):
     """A stretch of a run. STEADY is counted; where none was found, what follows warm-up stands in, with that said."""

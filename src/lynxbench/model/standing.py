@@ -1,10 +1,10 @@
 """What a result stands on: who signed, verified, contested, re-ran or retracted it. Computed, never stored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -134,6 +134,10 @@ class Standing(Document):
     contested: tuple[Remark, ...] = ()
     retracted: tuple[Remark, ...] = ()
     reruns: tuple[Remark, ...] = ()
+    copied: Annotated[tuple[Remark, ...], Field(exclude_if=lambda copied: not copied)] = ()
+    """Reproductions that cite no measurement of their own: they are told, and count as none."""
+    unread: Annotated[int, Field(exclude_if=lambda unread: not unread)] = 0
+    """Entries about it of kinds that this version does not know: what they say is in no word here."""
     agreement: Annotated[TeamAgreement | None, Field(exclude_if=lambda agreement: agreement is None)] = None
     """Who signed the contract before the run; None where the contract names no teams."""
 
@@ -154,6 +158,9 @@ class Standing(Document):
             phrases.append(f"does not verify, says {_names(self.refuted)}")
         if self.contested:
             phrases.append(f"contested by {_names(self.contested)}: {self.contested[-1].text}")
+        if self.unread:
+            some = "an entry" if self.unread == 1 else f"{self.unread} entries"
+            phrases.append(f"{some} about it of a newer lynxbench could not be read: update lynxbench")
         if not self.signed_by:
             phrases.append("signed by nobody you trust")
         phrases += [f"the key of {team} was revoked since" for team in self.revoked_signers]
@@ -174,6 +181,7 @@ class Standing(Document):
             reruns = [rerun for rerun in self.reruns if rerun.text == verdict.value]
             if reruns:
                 phrases.append(f"{verdict.value} by {_names(reruns)}")
+        phrases += [f"not reproduced by {remark.by}: the rerun {remark.text}" for remark in self.copied]
         return tuple(phrases) or ("nobody else has verified, re-run or contested it",)
 
     @property
@@ -224,8 +232,16 @@ def owner_of(result_id: str, entries: Sequence[VoicedEntry]) -> Voice:
     return recordings[0].voice if recordings else NOBODY
 
 
-def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount = NO_RUNS) -> Standing:
-    """What the entries about a result add up to. Only the team whose run it was can retract it."""
+def standing_of(
+    result_id: str,
+    entries: Sequence[VoicedEntry],
+    runs: RunCount = NO_RUNS,
+    copies: Mapping[tuple[str, str], str] = {},
+) -> Standing:
+    """What the entries about a result add up to. Only the team whose run it was can retract it.
+
+    `copies` says of a result and its rerun why the second is no measurement of its own.
+    """
     recordings, owner = recordings_of(result_id, entries), owner_of(result_id, entries)
     voices = [entry.voice for entry in recordings]
     teams = tuple(dict.fromkeys(team for voice in voices for team in voice.teams))
@@ -248,9 +264,12 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount =
             kind, text = taken_back(voice, owner), body.reason
         elif isinstance(body, ResultRerun) and voice.teams and body.rerun_id != result_id:  # itself is no second run
             kind, text = "reruns", body.verdict.value
+            if body.verdict is RerunVerdict.REPRODUCED and (result_id, body.rerun_id) in copies:
+                kind, text = "copied", copies[result_id, body.rerun_id]
         if kind:
             remark = Remark(by=voice.name, trusted=bool(voice.teams), at=entry.entry.made_at, text=text)
             remarks.setdefault(kind, []).append(remark)
+    said: dict[str, Any] = {kind: tuple(listed) for kind, listed in remarks.items()}
     return Standing(
         result_id=result_id,
         signed_by=teams,
@@ -260,7 +279,7 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount =
         runs_registered=runs.registered,
         runs_without_result=runs.without_result,
         agreement=_agreement(recordings, entries),
-        **{kind: tuple(listed) for kind, listed in remarks.items()},
+        **said,
     )
 
 

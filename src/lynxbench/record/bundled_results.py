@@ -23,9 +23,10 @@ from lynxbench.ledger.archive import looks_like_archive, read_archive
 from lynxbench.ledger.bundle import KEYS, MAX_LISTING_BYTES, Bundle, Keys, read_bundle
 from lynxbench.ledger.left_out_traces import words_by_result
 from lynxbench.ledger.log import Logged
+from lynxbench.ledger.result_standings import standings_among
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded
-from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
+from lynxbench.model.standing import Standing, Voice, VoicedEntry
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
 from lynxbench.plain_files import open_plain
 from lynxbench.record.recalling import Recalled, lay_out_files
@@ -177,4 +178,4 @@ def _standing(bundle: Bundle, trust: TrustList, result_id: str) -> Standing:
             revoked=tuple(signer.team for signer in signers if signer.revoked is not None),
         )
         voiced.append(VoicedEntry(number, entry, voice, bundle.checkpoint.made_at))
-    return standing_of(result_id, voiced)
+    return standings_among([result_id], voiced, bundle.blobs.__getitem__)[result_id]

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from lynxbench.compare.machine_series import MachineSeries
+from lynxbench.compare.machine_series import MachineSeries, OfMachine, OneT
 from lynxbench.errors import NotFound
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.names import LEAST_DIGITS, machine_letter, machine_letters
 from lynxbench.ledger.queries import Listed
 from lynxbench.model.canonical import short
-from lynxbench.model.history import HistoryPoint
 from lynxbench.model.machine_words import machine_words
 from lynxbench.model.result import Result
 from lynxbench.record.machine_names import machine_name
@@ -26,7 +25,7 @@ class MachineNames:
         ledger: OpenLedger | None,
         listed: Sequence[Listed],
         results: Mapping[str, Result],
-        points: Sequence[HistoryPoint],
+        points: Sequence[OfMachine],
     ) -> None:
         self._ledger, self._listed, self._results, self._points = ledger, listed, results, points
         self._letters: dict[str, str] = {}
@@ -40,7 +39,7 @@ class MachineNames:
             self._letters = known
         return self._letters
 
-    def of_machine(self, points: Sequence[HistoryPoint], machine: str) -> list[HistoryPoint]:
+    def of_machine(self, points: Sequence[OneT], machine: str) -> list[OneT]:
         """The results of the machine of a letter, or of a beginning of its id."""
         wanted, letters = machine.lower(), self.letters()
         here = dict.fromkeys(point.instance_id for point in points)
@@ -52,7 +51,7 @@ class MachineNames:
             raise NotFound(f"{machine}: no machine of that name has results in this series; these have: {known}")
         return [point for point in points if point.instance_id == chosen[0]]
 
-    def words(self, series: MachineSeries) -> str:
+    def words(self, series: MachineSeries[OneT]) -> str:
         """What the machine of a series is, and its letter; of machines with one result each how many they are."""
         newest = series.newest
         kind = self._kind(newest.result_id)

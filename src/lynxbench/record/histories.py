@@ -220,7 +220,7 @@ def history_of(
 
     `NAME@b`, or `machine`, is that of one machine alone.
     """
-    named, asked = _split_machine(named)
+    named, asked = split_machine(named)
     results = past.find(named, newest)
     chosen = precision or results.contract.workload.precisions[0]
     layers: dict[int, dict[Layer, str]] = {}
@@ -258,7 +258,7 @@ def history_of(
     return first.model_copy(update={"left_out": left, "machines": tuple(others)})
 
 
-def _split_machine(named: str) -> tuple[str, str]:
+def split_machine(named: str) -> tuple[str, str]:
     """`quickstart@b` as the contract and the machine; a file is a file, and `last@b` the newest result of that one."""
     match = _ON_MACHINE.fullmatch(named)
     if match is None or Path(named).exists():

@@ -5,9 +5,11 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
+from lynxbench.model.document import first_problem
 from lynxbench.model.job import Job
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
@@ -32,7 +34,12 @@ def process_problems(run: RunFolder, samples: Sequence[CountedProcess] | None) -
         return
     for slot in registered.plan:
         for folder in run.attempts(slot):
-            if told := _told_otherwise(registered.contract, slot, folder):
+            try:
+                told = _told_otherwise(registered.contract, slot, folder)
+            except ValidationError as error:
+                yield f"attempts/{folder.name}/{JOB_FILE}: damaged: {first_problem(error)}"
+                continue
+            if told:
                 yield f"attempts/{folder.name}: its process was told another {told} than the plan has in its place"
     for one, other in combinations(samples or (), 2):
         if shared := _in_common(one, other):

@@ -6,44 +6,29 @@ change no duration.
 """
 
 import json
-import math
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
-import numpy as np
 from sqlalchemy import or_, select
 
-from lynxbench.errors import BadResult, EvidenceInvalid
-from lynxbench.evidence.sample_file import read_samples
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import figures, results
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.queries import find_result, find_results
+from lynxbench.ledger.rerun_samples import Durations, durations_in, means_of, share_a_mean, shared_processes
 from lynxbench.ledger.run_owners import identities
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultRecorded
-from lynxbench.model.samples import CountedProcess
 from lynxbench.model.verification import Check, CheckOutcome, cannot, fails, holds
-from lynxbench.run.run_outcome import SAMPLES_FILE
 
 OWN_SAMPLES: Final = "own samples"
-FEWEST_DISTINCT: Final = 16
-"""Fewer different durations than this may come again in the same order without anybody's doing …"""
-COARSEST_NS: Final = 100
-"""… and so may those of a clock in steps over this: a paced workload repeats itself to the millisecond, never to it."""
 CLOCKS_APART: Final = timedelta(seconds=60)
 MOST_OPENED: Final = 64
 """Results of which the samples are opened, the oldest first: of a hundred copies the first one says enough."""
 _DIGITS: Final = 11
-_SAME: Final = 1e-9
-
-Durations = Mapping[int, bytes]
-"""Counted durations of each process in their order, as bytes, by its number."""
 
 
 def check_own_samples(ledger: OpenLedger, result_id: str, trust: TrustList | None) -> tuple[Check, ...]:
@@ -55,8 +40,8 @@ def check_own_samples(ledger: OpenLedger, result_id: str, trust: TrustList | Non
     if recorded is None:
         return ()
     others = _with_a_mean_of(ledger.log, recorded)
-    mine = _durations(ledger.blobs.get, recorded) if others else {}
-    beside = ((other, _durations(ledger.blobs.get, other)) for other in others)
+    mine = durations_in(recorded.entry, ledger.blobs.get) if others else {}
+    beside = ((other, durations_in(other.entry, ledger.blobs.get)) for other in others)
     told = _told(recorded, mine, beside, trust)
     return told or (holds(OWN_SAMPLES, "no other run of this ledger has them"),)
 
@@ -65,7 +50,7 @@ def check_among(
     recorded: Sequence[Logged], document: Callable[[str], bytes], trust: TrustList
 ) -> dict[str, tuple[Check, ...]]:
     """The same of results that come together, in their log's order: of each by its id, what is to be told."""
-    columns = [_durations(document, logged) for logged in recorded]
+    columns = [durations_in(logged.entry, document) for logged in recorded]
     holders: dict[bytes, set[int]] = {}
     for place, mine in enumerate(columns):
         for column in mine.values():
@@ -98,28 +83,10 @@ def copied_lines(ledger: OpenLedger, names: Iterable[str], trust: TrustList) -> 
     ]
 
 
-def durations_of(processes: Iterable[CountedProcess]) -> Durations:
-    """What of samples stays the same whatever the clock showed and however the processes are numbered."""
-    by_process = {}
-    for process in processes:
-        rows, counted = process.samples.iterations, process.counted
-        by_process[process.samples.process] = (rows.end_ns - rows.start_ns)[counted].astype("<i8").tobytes()
-    return by_process
-
-
-def shared_processes(mine: Durations, theirs: Durations) -> int:
-    """How many of my processes lasted, sample by sample, exactly as one of theirs; 0 where chance may do that."""
-    common = set(theirs.values()) & set(mine.values())
-    durations = np.frombuffer(b"".join(sorted(common)), dtype="<i8")
-    if np.unique(durations).size < FEWEST_DISTINCT or np.gcd.reduce(durations) > COARSEST_NS:
-        return 0
-    return sum(column in common for column in mine.values())
-
-
 def _with_a_mean_of(log: Ledger, recorded: Logged) -> list[Logged]:
     """First records of other runs' results that state a run mean of this one, the oldest first."""
     body = _body(recorded)
-    means = [mean for part in body.per_precision for mean in part.run_means if mean > 0]
+    means = means_of(body)
     stated: dict[str, int] = {}
     for some in batched([repr(mean)[:_DIGITS] for mean in means]):
         chosen = (
@@ -128,25 +95,10 @@ def _with_a_mean_of(log: Ledger, recorded: Logged) -> list[Logged]:
             .where(results.c.run_id != body.run_id, or_(*(figures.c.run_means.contains(text) for text in some)))
         )
         for row in log.database.rows(chosen):
-            theirs = json.loads(row.run_means)
-            if any(math.isclose(one, another, rel_tol=_SAME) for one in means for another in theirs):
+            if share_a_mean(means, json.loads(row.run_means)):
                 stated[row.result_id] = min(row.seq, stated.get(row.result_id, row.seq))
     oldest = sorted(stated, key=lambda name: stated[name])[:MOST_OPENED]
     return sorted(find_results(log, oldest).values(), key=lambda logged: logged.seq)
-
-
-def _durations(document: Callable[[str], bytes], recorded: Logged) -> Durations:
-    """Nothing where the samples cannot be read: that is told of the result whose they are."""
-    named = next((blob.sha256 for blob in recorded.entry.blobs if blob.name == SAMPLES_FILE), None)
-    if named is None:
-        return {}
-    with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
-        file = Path(temporary) / SAMPLES_FILE
-        try:
-            file.write_bytes(document(named))
-            return durations_of(read_samples(file))
-        except (BadResult, EvidenceInvalid):
-            return {}
 
 
 def _judged(recorded: Logged, other: Logged, share: str, trust: TrustList | None) -> Check:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from lynxbench import __version__
-from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError
+from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError, first_line
 from lynxbench.evidence.documents import RESULT_FILE, parse_identified, read_bytes
 from lynxbench.evidence.manifest import MANIFEST_FILE, Difference, differences, read_manifest, walk
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.sample_file import encode_samples, hash_file, read_samples
+from lynxbench.model.document import first_problem
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
@@ -37,6 +40,7 @@ from lynxbench.record.recomputing import (
     recompute_run,
     recompute_samples,
 )
+from lynxbench.record.telemetry_check import check_telemetry
 from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
@@ -170,13 +174,17 @@ def guarded(name: str, work: Callable[[], list[Check]]) -> list[Check]:
         return work()
     except LynxbenchError as error:
         return [fails(name, str(error))]
+    except ValidationError as error:
+        return [fails(name, f"cannot be read: of {error.title}, {first_problem(error)}")]
     except Exception as error:
-        return [fails(name, f"cannot be read ({type(error).__name__}: {str(error)[:200]})")]
+        return [fails(name, f"cannot be read ({type(error).__name__}: {first_line(error)[:200]})")]
 
 
 def _recomputed_checks(result: Result, folder: Path, absent: Mapping[str, str]) -> list[Check]:
     checks: list[Check] = []
     samples = _samples(result, folder, checks)
+    if (folder / TELEMETRY_FILE).is_file():
+        checks += guarded("telemetry", lambda: check_telemetry(folder / TELEMETRY_FILE))
     run: RunFolder | None = None
     if (folder / REGISTRATION_FILE).exists():
         run = RunFolder.open(folder)

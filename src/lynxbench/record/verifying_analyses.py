@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from lynxbench import __version__
+from lynxbench.compare.instances import naming_one_layer
 from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.statement import parse_time
@@ -38,6 +39,7 @@ from lynxbench.ledger.queries import find_result
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.analyses import AnalysisDocument, analysis_id
 from lynxbench.model.canonical import short
+from lynxbench.model.comparison import CauseKind
 from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import CellShown, CellStatus, ExperimentDocument
 from lynxbench.model.fleet import FleetReport, UnitState
@@ -332,7 +334,19 @@ def check_fleet(state: FleetState, results: dict[str, Result], stated: FleetRepo
     older = [name for name, result in results.items() if parse_time(result.started_at) < begun]
     if older:  # by two clocks: the node's, and that of whoever asked it
         checks.append(cannot("times of units", f"{older[0]}: by its node's clock it began before the fleet run"))
-    return checks + compare_documents(stated, report_units(state, results))
+    return checks + compare_documents(stated, _as_written(stated, report_units(state, results)))
+
+
+def _as_written(stated: FleetReport, made: FleetReport) -> FleetReport:
+    """The report made again in the form that the stated one has: earlier versions named one of several layers."""
+    causes = [row.cause for part in stated.per_precision for row in part.instances if row.cause is not None]
+    if not any(cause.kind is CauseKind.NOT_SEPARABLE and cause.layer is not None for cause in causes):
+        return made
+    parts = [
+        part.model_copy(update={"instances": tuple(map(naming_one_layer, part.instances))})
+        for part in made.per_precision
+    ]
+    return made.model_copy(update={"per_precision": tuple(parts)})
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------

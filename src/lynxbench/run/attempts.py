@@ -6,6 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from lynxbench.errors import BadInput
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
@@ -96,7 +97,7 @@ def read_attempt(slot: Slot, folder: Path) -> Attempt:
     """What a process left in its folder: its report, or how it died."""
     file, death = folder / REPORT_FILE, folder / DEATH_FILE
     if file.exists():
-        return Attempt(slot, folder, JobReport.model_validate_json(file.read_bytes()))
+        return Attempt(slot, folder, read_document(file, JobReport, "no report"))
     error = death.read_text(encoding="utf-8") if death.exists() else NO_REPORT
     return Attempt(slot, folder, JobReport(status=JobStatus.FAILED, error=error))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.attribute.attributing import attribute_requests
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
@@ -63,7 +64,7 @@ def engine_of(contract: Contract) -> ServedEngine:
 
 def saturation_of(attempt: Attempt) -> SaturationRecord:
     """What a search found."""
-    return SaturationRecord.model_validate_json((attempt.folder / SATURATION_FILE).read_bytes())
+    return read_document(attempt.folder / SATURATION_FILE, SaturationRecord, "the search left no record")
 
 
 def conclude_clients(
@@ -236,7 +237,7 @@ def _load_figures(
     contract, clients = run.registration.contract, run.registration.clients
     assert clients is not None
     engine, everything, facts = engine_of(contract), merge(list(records.values())), _facts((runs or done)[0])
-    preflight = PreFlight.model_validate_json((run.path / PREFLIGHT_FILE).read_bytes())
+    preflight = read_document(run.path / PREFLIGHT_FILE, PreFlight, "the client was not tried first")
     return LoadFigures(
         load=_load_words(contract, saturation),
         budget=tuple(

@@ -24,6 +24,7 @@ from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.exchanging import exchange_of
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import LynxbenchError
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.evidence.whole_files import write_text
@@ -241,7 +242,7 @@ def conclude_profile(run: RunFolder, rules: int) -> ServerKernels | None:
         return None
     if not (folder / PASS_FILE).exists():
         return ServerKernels(missing="the pass was not made")
-    kept = PassRecord.model_validate_json((folder / PASS_FILE).read_bytes())
+    kept = read_document(folder / PASS_FILE, PassRecord, "the pass left no record")
     record = read_record(folder / RECORD_FILE) if (folder / RECORD_FILE).exists() else None
     about = ServerKernels(
         missing=kept.missing,

@@ -9,9 +9,9 @@ from typing import Protocol
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.job import JobReport
 from lynxbench.model.result import Result
-from lynxbench.model.samples import CountedProcess, Telemetry
+from lynxbench.model.samples import SAMPLES_BLOB, CountedProcess, Telemetry
 
-SAMPLES_FILE = "samples.npz"
+SAMPLES_FILE = SAMPLES_BLOB
 TELEMETRY_FILE = "telemetry.csv"
 
 

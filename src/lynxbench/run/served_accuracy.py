@@ -24,6 +24,7 @@ from lynxbench.engines.greedy_asking import (
 from lynxbench.engines.openai import Endpoint
 from lynxbench.engines.served import service_of
 from lynxbench.errors import BadInput
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.run_folder import ANSWERS_FILE, RunFolder
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.measure.served_answers import AnswerNotes, ServedAnswers, answers_of, judge_answers
@@ -295,7 +296,7 @@ def conclude_answers(run: RunFolder, rules: int = RULES) -> tuple[Accuracy | Non
     reference = note = None
     if (run.path / REFERENCE_FILE).exists():
         reference = answers_of(read_outputs(run.path / REFERENCE_FILE))
-        note = AnswersReference.model_validate_json((run.path / REFERENCE_NOTE).read_bytes())
+        note = read_document(run.path / REFERENCE_NOTE, AnswersReference, "nothing says what the reference is")
     precision = contract.workload.precisions[0]
     accuracy = judge_answers(
         candidate,

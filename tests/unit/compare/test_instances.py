@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compared import make_executor, make_result
-from lynxbench.compare.instances import compare_instances, set_apart
+from lynxbench.compare.instances import compare_instances, naming_one_layer, set_apart
 from lynxbench.model.comparison import CauseKind, Weight
 from lynxbench.model.fleet import FleetComparison, InstanceStanding
 from lynxbench.model.layers import Layer
@@ -48,6 +48,11 @@ def test_a_slow_instance_is_named_with_the_field_that_only_it_has() -> None:
     assert [layer.weight for layer in row.layers[:2]] == [Weight.KNOWN, Weight.LIBRARY]
     assert row.cause is not None
     assert row.cause.kind is CauseKind.NOT_SEPARABLE
+    assert row.cause.layer is None, "found: the first of several layers that cannot be separated was named alone"
+    assert row.cause.owner == ", ".join(dict.fromkeys(layer.owner for layer in row.layers[:2]))
+    earlier = naming_one_layer(row).cause
+    assert earlier is not None
+    assert (earlier.layer, earlier.owner) == (Layer.ACCELERATOR, row.layers[0].owner)
     assert "gpu_power_limit_enforced_w" in row.cause.sentence
     assert "stands apart" in found.sentence
     assert not found.same_executor

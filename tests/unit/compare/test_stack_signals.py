@@ -129,6 +129,22 @@ def test_4_a_declared_swap(layer: Layer, verdict: ChangeVerdict, state: SignalSt
     assert _signs(make_result(), declared=(declared,), measured=(measured,))[3].state is state
 
 
+def test_4_a_measured_swap_of_another_machine_is_that_machines() -> None:
+    declared = ChangeDeclared(
+        contract_id=make_contract().contract_id, layer=Layer.ACCELERATOR, owner="x", what="swap",
+        expected=parse_expectation("2..3"),
+    )  # fmt: skip
+    here, there = (make_result(executor=make_executor(machine=name)) for name in ("a", "b"))
+    measured = ChangeMeasured(
+        change_id=declared.change_id, contract_id=declared.contract_id, before="ab" * 32, after=there.result_id,
+        precision=Precision.FP32, effect=Interval(1.1, 1.2, 1.3), verdict=ChangeVerdict.LESS, layers_differing=(),
+    )  # fmt: skip
+    more = {"declared": (declared,), "measured": (measured,)}
+    assert _signs(here, elsewhere=(there,), **more)[3].state is not SignalState.PRESENT
+    assert _signs(there, elsewhere=(here,), **more)[3].state is SignalState.PRESENT
+    assert _signs(here, **more)[3].state is SignalState.PRESENT, "nothing says that it was another machine's"
+
+
 def test_5_identical_instances_that_differ_with_the_placement_found_in_the_diff() -> None:
     a = make_result(run_means=SAME)
     limited = make_executor({"accelerator.gpu_power_limit_enforced_w": [500]}, machine="b")

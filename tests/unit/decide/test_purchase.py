@@ -96,6 +96,50 @@ def test_a_known_device_is_no_instance_of_one_that_nobody_knows(today: Result, t
     assert not ask_purchase(both, CATALOGUE, proposed=proposed)[0].answers[3].evidence
 
 
+def on_device(result: Result, name: object) -> Result:
+    """The same result on an accelerator whose driver reports such a name."""
+    fields = dict(result.executor.layers[Layer.ACCELERATOR])
+    fields["gpu_name"] = fields["gpu_name"].model_copy(update={"value": name})
+    executor = result.executor.model_copy(update={"layers": {**result.executor.layers, Layer.ACCELERATOR: fields}})
+    return result.model_copy(update={"executor": executor, "executor_id": executor.executor_id}).sealed()
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GH200 480GB", "Example X1", ["Example X1", "Example X1"]])
+def test_a_device_that_nobody_knows_is_no_instance_of_a_known_one(today: Result, tested: Result, name: object) -> None:
+    """Found: `--test` took a result on any device that the catalogue does not know for one on the proposed device."""
+    other = on_device(tested, name)
+    gathered = Gathered((today, other), signed(today, other))
+    with pytest.raises(BadInput, match=r"nothing says that .* ran on h200: its driver reports '.*`reported_as`"):
+        ask_purchase(gathered, CATALOGUE, proposed="h200", tests=[other.result_id])
+
+
+@pytest.mark.parametrize(
+    ("name", "proposed", "told"),
+    [
+        (None, "h200", "its executor names no accelerator"),
+        ([], "h200", "its executor names no accelerator"),
+        ("Foo 9", "x1", "its driver reports 'Foo 9', which the catalogue does not know"),
+        ("Example X10", "x1", "its driver reports 'Example X10', which the catalogue does not know"),
+    ],
+)
+def test_a_test_instance_that_nothing_shows_to_be_one_decides_nothing(
+    today: Result, tested: Result, name: object, proposed: str, told: str
+) -> None:
+    other = on_device(tested, name)
+    gathered = Gathered((today, other), signed(today, other))
+    decision, _ = ask_purchase(gathered, CATALOGUE, proposed=proposed, tests=[other.result_id])
+    assert f"that this is a {proposed} is said by --test alone: {told}" in decision.answers[3].says
+    assert decision.supported == "undecided"
+
+
+def test_the_proposed_name_in_the_drivers_word_is_enough(today: Result, tested: Result) -> None:
+    other = on_device(tested, "Example X1")
+    gathered = Gathered((today, other), signed(today, other))
+    decision, _ = ask_purchase(gathered, CATALOGUE, proposed="X1", tests=[other.result_id])
+    assert decision.answers[3].evidence
+    assert "--test alone" not in decision.answers[3].says
+
+
 def test_nobody_is_no_team_that_measures_again(today: Result, tested: Result) -> None:
     """Found: `--remeasured-by ""` answered the fifth question, and was recorded."""
     with pytest.raises(BadInput, match="--remeasured-by is empty"):

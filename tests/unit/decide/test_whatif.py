@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
 from lynxbench.decide.deciding import check_beside, read_catalogue
-from lynxbench.decide.whatif import estimate_fix, estimate_whatif, shares_after
+from lynxbench.decide.whatif import estimate_fix, estimate_whatif, fix_then_swap, shares_after, swap_gain
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.decisions import AssumptionState
@@ -157,6 +159,69 @@ def test_a_range_is_never_below_one_and_always_ordered() -> None:
         gain = estimate_fix(said, category).gain
         assert 1.0 <= gain.low <= gain.high
         assert gain.low <= gain.estimate <= gain.high or category is None
+
+
+ENDS = ("low", "estimate", "high")
+
+
+@pytest.mark.parametrize("category", [*Category, None])
+@pytest.mark.parametrize("hardware", ["h200", "b200", "t4"])
+def test_a_fix_before_a_swap_lowers_no_bound(today: Result, hardware: str, category: Category | None) -> None:
+    """Found: the fix of a small category, then a swap, had an upper bound below the swap's alone (2.14 for 2.36)."""
+    found = estimate_whatif(today, CATALOGUE, hardware=hardware, fix=category, with_fix=True)
+    assert found.both is not None
+    assert found.swap is not None
+    for end in ENDS:
+        assert getattr(found.both, end) >= getattr(found.swap.gain, end) * (1 - 1e-9)
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> dict[Category, float]:
+    parts = draw(st.dictionaries(st.sampled_from(list(Category)), st.floats(0.001, 1.0), min_size=1))
+    whole = sum(parts.values()) / draw(st.sampled_from([1.0, 0.97, 1.01]))
+    return {category: part / whole for category, part in parts.items()}
+
+
+def ranges(least: float, most: float) -> st.SearchStrategy[Interval]:
+    return st.tuples(*[st.floats(least, most)] * 3).map(lambda three: Interval(*sorted(three)))
+
+
+def factors(least: float) -> st.SearchStrategy[dict[str, Interval]]:
+    return st.fixed_dictionaries({name: ranges(least, 8.0) for name in ("compute", "bandwidth", "link", "host")})
+
+
+def never_lower(more: Interval, less: Interval) -> None:
+    for end in ENDS:
+        assert getattr(more, end) >= getattr(less, end) * (1 - 1e-9), end
+
+
+@given(splits(), st.sampled_from(list(Category)), ranges(1.0, 9.0), factors(0.2))
+def test_changing_more_never_lowers_a_bound(
+    shares: dict[Category, float], named: Category, removed: Interval, swapped: dict[str, Interval]
+) -> None:
+    said = attribution(shares, removed)
+    swap = swap_gain(shares, swapped)
+    for category in (named, said.bottleneck):
+        fix = estimate_fix(said, category).gain
+        both = fix_then_swap(shares, category, fix, swapped)
+        assert both.low <= both.estimate * (1 + 1e-9)
+        assert both.estimate <= both.high * (1 + 1e-9)
+        never_lower(both, swap)
+        faster = {part: factor.scaled(1.3) for part, factor in swapped.items()}
+        never_lower(fix_then_swap(shares, category, fix, faster), both)
+        wider = Interval(fix.low * 1.1, fix.estimate * 1.2, fix.high * 1.3)
+        never_lower(fix_then_swap(shares, category, wider, swapped), both)
+        same = {part: Interval(1.0, 1.0, 1.0) for part in swapped}
+        nothing = fix_then_swap(shares, category, fix, same)
+        assert (nothing.low, nothing.estimate, nothing.high) == pytest.approx((fix.low, fix.estimate, fix.high))
+
+
+@given(splits(), st.sampled_from(list(Category)), ranges(1.0, 9.0), factors(1.0))
+def test_no_part_of_the_chain_is_lost_on_a_machine_that_is_slower_in_nothing(
+    shares: dict[Category, float], category: Category, removed: Interval, swapped: dict[str, Interval]
+) -> None:
+    fix = estimate_fix(attribution(shares, removed), category).gain
+    never_lower(fix_then_swap(shares, category, fix, swapped), fix)
 
 
 @pytest.mark.slow

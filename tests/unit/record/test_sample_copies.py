@@ -11,15 +11,19 @@ import pytest
 
 from command_line import lynxbench_here
 from forged_runs import bundle_of, change_document, conclude_again, forged_run, seal_again, stretch
-from hosted import Team, make_team
+from hosted import Team, make_team, seal
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.rerun_samples import shared_processes
+from lynxbench.ledger.result_standings import standings
+from lynxbench.model.entries import RerunVerdict, ResultRerun
+from lynxbench.model.standing import Standing
 from lynxbench.model.verification import Check, CheckOutcome
-from lynxbench.record.bundled_results import read_stranger_bundle, verify_bundled
+from lynxbench.record.bundled_results import _standing, read_stranger_bundle, verify_bundled
 from lynxbench.record.recording import record_folder
-from lynxbench.record.sample_copies import OWN_SAMPLES, check_own_samples, copied_lines, shared_processes
+from lynxbench.record.sample_copies import OWN_SAMPLES, check_own_samples, copied_lines
 from lynxbench.server.recompute_worker import recompute
 from lynxbench.watch.recomputations import RecomputationState
 
@@ -240,3 +244,64 @@ def test_a_bundle_that_holds_both_says_it_and_one_that_holds_its_own_does_not(
     assert [check.outcome for check in said[copy]] == [CheckOutcome.DOES_NOT_HOLD]
     verdicts = [reports[name].verdict.value for name in (first, own, copy)]
     assert verdicts == ["holds", "holds", "does not hold"]
+
+
+# --- what is called reproduced ---------------------------------------------------------------------------------------
+
+
+def reproduced(ledger: OpenLedger, reader: Team, by: Team, original: str, rerun: str) -> Standing:
+    """How a result stands after a team wrote down that its rerun reproduced it."""
+    body = ResultRerun(result_id=original, rerun_id=rerun, verdict=RerunVerdict.REPRODUCED, effects={})
+    ledger.log.append(seal(body, by.key))
+    return standings(ledger.log, [original], reader.keyring.trust)[original]
+
+
+@pytest.mark.parametrize("change", [change for change, _ in FORGERIES])
+def test_a_copy_reproduces_nothing(
+    one: Team, other: Team, spin_run: Path, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    """Found: a hand-written `reproduced` that cites a copy of the same samples made a result `reproduced`."""
+    copy = forged_run(spin_run, tmp_path, 2, copied=True)
+    change(copy)
+    reader = make_team("reader", tmp_path / "reader")
+    with reader.open() as ledger:
+        honest = brought(ledger, one, forged_run(spin_run, tmp_path, 1, copied=True), reader, tmp_path / "a.lynx")
+        copied = brought(ledger, other, copy, reader, tmp_path / "b.lynx")
+        standing = reproduced(ledger, reader, other, honest, copied)
+        assert (standing.short, standing.reruns) == ("recorded", ())
+        told = "not reproduced by other: the rerun has its samples: one measurement, shown as two"
+        assert told in standing.words
+        back = reproduced(ledger, reader, one, copied, honest)
+        assert back.reruns == (), "nor the other way round"
+        assert Standing.model_validate_json(standing.model_dump_json()) == standing
+        bundle = tmp_path / "both.lynx"
+        export_bundle(ledger, [honest, copied], bundle, reader.key, reader.keyring.trust, datetime.now(UTC))
+    read = read_stranger_bundle(bundle, reader.keyring.trust)
+    assert _standing(read.bundle, reader.keyring.trust, honest).copied == standing.copied, "and out of a bundle"
+
+
+def test_a_rerun_that_was_measured_counts(one: Team, other: Team, spin_run: Path, tmp_path: Path) -> None:
+    reader = make_team("reader", tmp_path / "reader")
+    with reader.open() as ledger:
+        first = brought(ledger, one, forged_run(spin_run, tmp_path, 1), reader, tmp_path / "a.lynx")
+        second = brought(ledger, other, forged_run(spin_run, tmp_path, 2), reader, tmp_path / "b.lynx")
+        standing = reproduced(ledger, reader, other, first, second)
+        assert (standing.short, standing.copied) == ("reproduced", ())
+        assert "copied" not in standing.model_dump()
+
+
+def test_a_rerun_that_shows_its_means_and_no_samples_does_not_count(
+    one: Team, other: Team, spin_run: Path, tmp_path: Path
+) -> None:
+    broken = forged_run(spin_run, tmp_path, 2, copied=True)
+    (broken / "samples.npz").write_bytes(b"no samples")
+    seal_again(broken, read_result(broken))
+    reader = make_team("reader", tmp_path / "reader")
+    with reader.open() as ledger:
+        trusts(reader, one)
+        trusts(reader, other)
+        honest = record_folder(ledger, forged_run(spin_run, tmp_path, 1, copied=True), one.key).result_id
+        copied = record_folder(ledger, broken, other.key).result_id
+        standing = reproduced(ledger, reader, other, honest, copied)
+        assert standing.short == "recorded"
+        assert "states its run means, and no samples here tell the two apart" in standing.words[-1]

@@ -8,9 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from analysed import fleet_results, planted_fleet
+from compared import make_executor, make_result
+from lynxbench.compare.instances import naming_one_layer
 from lynxbench.fleet.fleet_book import FleetState
 from lynxbench.fleet.fleet_report import report_units
-from lynxbench.model.fleet import FleetUnit, UnitState
+from lynxbench.model.comparison import CauseKind
+from lynxbench.model.fleet import FleetReport, FleetUnit, InstanceRow, UnitState
+from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.model.verification import CheckOutcome
 from lynxbench.record.verifying_analyses import check_fleet
@@ -71,3 +75,32 @@ def test_a_result_from_before_the_fleet_run_is_told() -> None:
     outcome, why = told["times of units"]
     assert outcome is CheckOutcome.CANNOT
     assert why == "node-0: by its node's clock it began before the fleet run"
+
+
+def test_a_report_of_an_earlier_version_names_one_of_several_layers_and_holds() -> None:
+    """Its form is that version's; a layer that was put in its place afterwards is found."""
+    apart = {"accelerator.gpu_power_limit_enforced_w": [400], "runtime.attention": "flash"}
+    slow = make_result(executor=make_executor(apart, machine="node-6"), run_means=(71.0, 71.2, 70.8, 71.1, 70.9))
+    results = [*RESULTS.values()]
+    results[SLOW] = slow.model_copy(update={"run_id": "fleet-node-6", "result_id": ""}).sealed()
+    report, state = planted_fleet(results)
+    taken = {f"node-{number}": result for number, result in enumerate(results)}
+
+    def wrong(stated: FleetReport) -> list[str]:
+        return [check.why for check in check_fleet(state, taken, stated) if check.outcome is CheckOutcome.DOES_NOT_HOLD]
+
+    def with_rows(change: Callable[[InstanceRow], InstanceRow]) -> FleetReport:
+        (part,) = report.per_precision
+        parts = (part.model_copy(update={"instances": tuple(map(change, part.instances))}),)
+        return report.model_copy(update={"per_precision": parts})
+
+    def blame(row: InstanceRow) -> InstanceRow:
+        cause = None if row.cause is None else row.cause.model_copy(update={"layer": Layer.SERVING})
+        return row.model_copy(update={"cause": cause})
+
+    (part,) = report.per_precision
+    causes = [row.cause for row in part.instances if row.cause is not None]
+    assert [(cause.kind, cause.layer) for cause in causes] == [(CauseKind.NOT_SEPARABLE, None)]
+    assert wrong(report) == []
+    assert wrong(with_rows(naming_one_layer)) == []
+    assert wrong(with_rows(blame)) != []

@@ -85,12 +85,16 @@ def history_note(history: History) -> str:
     """What the series says; of several machines what each says, by itself."""
     if not history.machine:
         return history.note
-    told = [f"{each.machine}: {each.note}" for each in history.each_machine[:SHOWN_MACHINES]]
-    more = len(history.each_machine) - len(told)
-    told += [f"{more} more below"] if more else []
-    if not history.machines:
-        return told[0]
-    return f"{len(history.each_machine)} machines or kinds of them, each judged by itself. {'. '.join(told)}"
+    return _each_told([f"{each.machine}: {each.note}" for each in history.each_machine])
+
+
+def _each_told(lines: Sequence[str]) -> str:
+    """What is said of each machine, as one text."""
+    if len(lines) == 1:
+        return lines[0]
+    more = len(lines) - SHOWN_MACHINES
+    told = [*lines[:SHOWN_MACHINES], *([f"{more} more below"] if more > 0 else [])]
+    return f"{len(lines)} machines or kinds of them, each judged by itself. {'. '.join(told)}"
 
 
 def machine_sections(history: History) -> list[doc.Section | None]:
@@ -212,13 +216,27 @@ def _change_row(change: LevelChange) -> tuple[Inline, ...]:
 
 def compose_signals(signals: Signals) -> doc.Report:
     """The five signs of a problem of the whole stack, each with what shows it or what would tell."""
-    sentence = (said(signals.contract), f": {signals.sentence}")
-    verdict = doc.Verdict(sentence, look=Tone.BAD if signals.stack_shaped else Tone.PLAIN)
+    bad = any(each.stack_shaped for each in signals.each_machine)
+    sentence = (said(signals.contract), ": ", said(_signs_told(signals)))
+    verdict = doc.Verdict(sentence, look=Tone.BAD if bad else Tone.PLAIN)
     return doc.Report("Signs of a whole-stack problem", (verdict, signals_section(signals)))
 
 
 def signals_section(signals: Signals) -> doc.Section:
-    """The five signs as a table."""
+    """The five signs as a table, one of each machine."""
+    left_out = doc.Points(signals.left_out, "Left out") if signals.left_out else None
+    tables = (*map(_signs_table, signals.each_machine), left_out)
+    return doc.Section("signs", "Signs of a whole-stack problem", tables, words.clean(_signs_told(signals)))
+
+
+def _signs_told(signals: Signals) -> str:
+    """What the signs say; of several machines what each says, by itself."""
+    if not signals.machine:
+        return signals.sentence
+    return _each_told([f"{each.machine}: {each.sentence}" for each in signals.each_machine])
+
+
+def _signs_table(signals: Signals) -> doc.Table:
     rows = [
         (
             f"{signal.number} {signal.name}",
@@ -230,9 +248,8 @@ def signals_section(signals: Signals) -> doc.Section:
         for signal in signals.signals
     ]
     head = ("Sign", "State", "Seen", "Needed", "Evidence")
-    return doc.Section(
-        "signs", "Signs of a whole-stack problem", (doc.Table(head, rows, "The five signs"),), signals.sentence
-    )
+    title = f"The five signs, {words.clean(signals.machine)}" if signals.machine else "The five signs"
+    return doc.Table(head, rows, title)
 
 
 def _evidence(names: Sequence[str]) -> str:

@@ -18,13 +18,14 @@ from lynxbench.report.documents.load_section import curve_plot, saturation_text
 from lynxbench.report.documents.record_sections import executor_layers
 from lynxbench.report.documents.result_document import counted_table, precisions_table, takes_table
 
-REMARKS = ("contested", "refuted", "retracted", "reruns", "verified", "inspected")
+REMARKS = ("contested", "refuted", "retracted", "reruns", "copied", "verified", "inspected")
 
 
 def compose_pack(pack: Pack) -> doc.Report:
     """One page that opens without a server."""
     known = {standing.result_id: standing for standing in pack.standings}
-    parts = [_result(result, known.get(result.result_id)) for result in pack.results]
+    made = words.moment_text(pack.made_at)
+    parts = [_result(result, known.get(result.result_id), made) for result in pack.results]
     methodology = doc.SideBySide([doc.Points([note.text], note.title) for note in pack.methodology])
     limits = doc.Points(
         [said(line) for line in pack.limitations], "Limitations", doc.Bullet.WARNS, "None was recorded."
@@ -40,14 +41,14 @@ def compose_pack(pack: Pack) -> doc.Report:
         ),
         _comparison(pack.comparison),
         doc.Section("results", "Results with their context", parts, "Every figure above rests on one of these."),
-        doc.Section("contests", "Contests and re-runs", (_remarks(pack),)),
+        doc.Section("contests", "Contests and re-runs", (_remarks(pack, made), _since(made))),
         doc.Section("methodology", "Methodology", (methodology,)),
         doc.Section("limitations", "Limitations", (limits,)),
         _evidence(pack),
     )
     facts: tuple[Fact, ...] = (
         ("Decided by", said(pack.decided_by)),
-        ("Made", words.moment_text(pack.made_at)),
+        ("Made", made),
         ("Rests on", words.count(len(pack.results), "result")),
         ("Contract", code(short(pack.decisions[0].contract_id))),
     )
@@ -96,7 +97,7 @@ def _comparison(comparison: Comparison | None) -> doc.Section:
     return doc.Section("comparison", "Comparison of the cited results", blocks, lead)
 
 
-def _result(result: Result, standing: Standing | None) -> doc.Group:
+def _result(result: Result, standing: Standing | None, made: str) -> doc.Group:
     """Everything about one result that a decision may rest on."""
     name, here, valid = short(result.result_id), result.conditions, result.validity
     bounds = ", ".join(
@@ -114,7 +115,7 @@ def _result(result: Result, standing: Standing | None) -> doc.Group:
         ("Restarts", str(here.restarts_planned)),
         ("Division", here.division),
         ("Validity", said(f"{valid.verdict}{reasons}")),
-        ("Standing", said("; ".join(standing.words) if standing is not None else "not in a ledger")),
+        (f"Standing on {made}", said("; ".join(standing.words) if standing is not None else "not in a ledger")),
         ("Contract", code(short(result.contract_id))),
         ("Executor", code(short(result.executor_id))),
     )
@@ -160,7 +161,13 @@ def _shares(result: Result, figures: PrecisionResult, standing: Standing | None)
     )
 
 
-def _remarks(pack: Pack) -> doc.Table:
+def _since(made: str) -> doc.Note:
+    """A page stays as it was made: where a result stands today, a ledger says."""
+    since = f"A result may have been contested, refuted or taken back since {made}: this page would not show it. "
+    return doc.Note((since, "The ledger does: ", code("lynxbench results show RESULT")), Style.QUIET)
+
+
+def _remarks(pack: Pack, made: str) -> doc.Table:
     rows: list[tuple[Inline, ...]] = []
     for standing in pack.standings:
         for kind in REMARKS:
@@ -168,7 +175,7 @@ def _remarks(pack: Pack) -> doc.Table:
                 who = remark.by if remark.trusted else f"{remark.by} (not in the trust list)"
                 when = words.moment_text(remark.at)
                 rows.append((code(short(standing.result_id)), kind, said(who), when, said(remark.text)))
-    nobody = "Nobody contested, re-ran or retracted a result that is cited here."
+    nobody = f"Up to {made} nobody had contested, re-run or retracted a result that is cited here."
     return doc.Table(("Result", "Kind", "By", "When", "What"), rows, "What others said", empty=nobody)
 
 

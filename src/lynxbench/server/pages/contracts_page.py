@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from lynxbench.compare.stack_signals import read_signals
 from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.ledger.queries import Wanted
 from lynxbench.model.contract import Contract
@@ -13,7 +12,8 @@ from lynxbench.model.history import History, Signals
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-from lynxbench.record.histories import MOST_DOCUMENTS, record_of
+from lynxbench.record.histories import MOST_DOCUMENTS
+from lynxbench.record.machine_signals import signals_of as signals_of_each
 from lynxbench.report import doc, words
 from lynxbench.report.chart import chart_text
 from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, refer, said, strong
@@ -142,7 +142,7 @@ def series_file(history: History, form: str) -> tuple[str, str]:
 @reading.cached()
 def signals_of(server: Server, contract_id: str) -> Signals:
     """The five signs, as `lynxbench signals` reads them."""
-    return read_signals(record_of(PagePast(server), contract_id))
+    return signals_of_each(PagePast(server), contract_id)
 
 
 def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> doc.Links | None:

@@ -11,6 +11,7 @@ from lynxbench.report.documents.decision_document import TITLES, compose_decisio
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_terminal import render_terminal
+from lynxbench.report.words import moment_text
 from packed import example_pack
 
 
@@ -46,6 +47,15 @@ def test_the_page_has_every_part_and_escapes_what_people_wrote(pack: Pack) -> No
     for result in pack.results:
         assert result.result_id in page
     assert INVENTED in page
+
+
+def test_a_page_says_when_its_results_stood_so(pack: Pack) -> None:
+    """Found: a pack that was made before a result was taken back showed its standing as if it were today's."""
+    page = render_html(compose_pack(pack))
+    made = moment_text(pack.made_at)
+    assert page.count(f"Standing on {made}") == len(pack.results)
+    assert f"may have been contested, refuted or taken back since {made}: this page would not show it" in page
+    assert f"Up to {made} nobody had contested" in page
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
