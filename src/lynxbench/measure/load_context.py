@@ -25,6 +25,8 @@ LARGEST_LENGTH_MISS = 0.1
 LARGEST_UNASKED_CACHE = 0.1
 """Of the input tokens, where the cache was to be avoided; less is the chat template every prompt begins with."""
 LARGEST_SHORTER = 0.01
+LARGEST_LONGER = 0.01
+"""An asked length is a bound to every server: more tokens make a throughput of what nobody ordered."""
 
 
 def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
@@ -50,6 +52,12 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         )
     if tokens.shorter_share is not None and tokens.shorter_share > LARGEST_SHORTER:
         doubts.append(f"{tokens.shorter_share:.1%} of the answers ended before the asked number of tokens")
+    if tokens.longer_share is not None and tokens.longer_share > LARGEST_LONGER:
+        mean = "" if tokens.output_mean is None else f" ({tokens.output_mean:.1f} on average)"
+        doubts.append(
+            f"{tokens.longer_share:.1%} of the answers have more output tokens than were asked for{mean}: the bound "
+            "was ignored, or what is counted is not what was sent"
+        )
     share = load.cache.cached_share
     doubts += judge_cache(load.cache)
     unasked = load.cache.regime not in (CacheState.ALLOWED, *MADE_ALIKE)

@@ -247,7 +247,9 @@ def _load_figures(
         requests_per_s=measured.requests_per_s if measured else None,
         goodput_per_s=measured.goodput_per_s if measured else None,
         in_flight_mean=measured.in_flight_mean if measured else None,
-        tokens=describe_tokens(everything, facts.tokens, facts.asked_output_mean, facts.shorter_share),
+        tokens=describe_tokens(
+            everything, facts.tokens, facts.asked_output_mean, facts.shorter_share, _longer_share(runs or done)
+        ),
         cache=describe_cache(
             everything,
             CacheState(engine.cache),
@@ -264,6 +266,12 @@ def _load_figures(
         mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records)], measured) if measured else None,
         records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
     )
+
+
+def _longer_share(attempts: Sequence[Attempt]) -> float | None:
+    """Answers longer than asked, over all runs; None where no client looked."""
+    known = [share for share in (_facts(attempt).longer_share for attempt in attempts) if share is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _load_words(contract: Contract, saturation: SaturationRecord | None) -> str:

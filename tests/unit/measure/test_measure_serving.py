@@ -149,6 +149,11 @@ def figures(**changes: object) -> LoadFigures:
         ),
         ({"tokens": {"input_mean": 20.0}}, "20.0 tokens on average by the server's count"),
         ({"tokens": {"shorter_share": 0.3}}, "30.0% of the answers ended before"),
+        (
+            {"tokens": {"longer_share": 0.02, "output_mean": 800.0}},
+            r"2.0% .* more output tokens .* \(800.0 on average\)",
+        ),
+        ({"tokens": {"longer_share": 0.005}}, ""),
         ({"tokens": {"source": "unknown"}}, "output tokens are unknown"),
         ({"cache": {"cached_share": 0.5}}, "50% of the input tokens came from the prefix cache"),
     ],
