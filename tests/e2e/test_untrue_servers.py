@@ -25,3 +25,19 @@ def test_more_tokens_than_were_asked_for_are_a_doubt(tmp_path: Path) -> None:
     assert result["per_precision"][0]["load"]["tokens"]["longer_share"] == 1.0
     reasons = result["validity"]["reasons"]
     assert any("100.0% of the answers have more output tokens than were asked for (50.0 on" in why for why in reasons)
+
+
+def test_tokens_that_come_at_once_show_no_time_per_token(tmp_path: Path) -> None:
+    """They took 0 ms each, which met every bound."""
+    slo = "{metric: time-per-token, percentile: 90, at_most: 1 ms}"
+    with running_server(Behaviour(ttft_ms=20, tokens_per_event=8)) as server:
+        arrival = "{process: constant, rate: 40 /s}"
+        result = run_json(tmp_path, served_contract(server.url, restarts=1, tokens=8, arrival=arrival, slo=slo))
+    figures = result["per_precision"][0]
+    assert "time-per-token" not in figures["latency_ms"]
+    assert figures["load"]["tokens"]["unpaced_share"] == 1.0
+    assert [bound["verdict"] for bound in figures["slo"]] == ["unresolved"]
+    assert any("100.0% of the answers show no time per token" in why for why in result["validity"]["reasons"])
+    folder = next((tmp_path / "results").iterdir())
+    done = lynxbench_here("verify", str(folder), "--json", cwd=tmp_path)
+    assert done.code == 0, done.out

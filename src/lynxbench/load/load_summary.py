@@ -74,6 +74,7 @@ def describe_tokens(
     asked_output_mean: float | None,
     shorter_share: float | None,
     longer_share: float | None = None,
+    unpaced: float | None = None,
 ) -> TokenCount:
     """Where the counts come from, and what they were."""
     ok = record.kind == RequestEnd.OK
@@ -87,6 +88,7 @@ def describe_tokens(
             "coalesced_share": finite_or_none(record.coalesced_share),
             "reasoning_mean": _mean(record.reasoning_tokens[ok]),
             "longer_share": longer_share,
+            "unpaced_share": unpaced,
         }
     )
 

@@ -2,7 +2,7 @@
 
 from lynxbench.measure.cache_context import MADE_ALIKE, judge_cache
 from lynxbench.model.asked_of_server import OTHER_FORMS
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, SloMetric
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.quantities import format_duration, format_ratio
 from lynxbench.model.serving import CacheState, OpenAiEngine
@@ -25,6 +25,8 @@ LARGEST_LENGTH_MISS = 0.1
 LARGEST_UNASKED_CACHE = 0.1
 """Of the input tokens, where the cache was to be avoided; less is the chat template every prompt begins with."""
 LARGEST_SHORTER = 0.01
+LARGEST_UNPACED = 0.01
+"""The others are then no sample of all."""
 LARGEST_LONGER = 0.01
 """An asked length is a bound to every server: more tokens make a throughput of what nobody ordered."""
 
@@ -57,6 +59,12 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         doubts.append(
             f"{tokens.longer_share:.1%} of the answers have more output tokens than were asked for{mean}: the bound "
             "was ignored, or what is counted is not what was sent"
+        )
+    bounded = any(slo.metric is SloMetric.TIME_PER_TOKEN for slo in contract.objective.slo)
+    if bounded and tokens.unpaced_share is not None and tokens.unpaced_share > LARGEST_UNPACED:
+        doubts.append(
+            f"{tokens.unpaced_share:.1%} of the answers show no time per token, which the objective bounds: their "
+            "tokens came at once, or after others that were not sent"
         )
     share = load.cache.cached_share
     doubts += judge_cache(load.cache)

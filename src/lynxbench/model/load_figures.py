@@ -62,6 +62,8 @@ class TokenCount(Document):
     """Output tokens before the answer itself, by the server's usage."""
     longer_share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
     """Answers of more tokens than were asked for, which are a bound to every server; earlier versions did not look."""
+    unpaced_share: Annotated[float | None, Field(exclude_if=lambda share: not share)] = None
+    """Answers of several tokens that came at once, or after others that were not sent: no time per token shows."""
 
 
 class ExpectedCache(Document):

@@ -21,7 +21,7 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 10
+RULES = 11
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
@@ -36,7 +36,8 @@ answers ignore the prompt or prefer no token. 8: pages from a disk that nobody w
 leave an operator's start behind, reach as far as merged calls do, and products in 64 bits are the software's. 9: large
 rows that are only written in another order are copies, and so the software's. 10: a pass writes what
 its operands make together, and is merged with a reduction that reads its result at once; steps that mostly sort say so;
-work inside wrappers is counted once, and far below a ceiling is said of what is."""
+work inside wrappers is counted once, and far below a ceiling is said of what is. 11: answers whose tokens were not seen
+to come one after the other show no time per token."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -11,6 +11,7 @@ from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
 from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
+from lynxbench.load.record_parts import unpaced_rows, unpaced_share
 from lynxbench.load.response_reading import UNKNOWN_TOKENS
 from lynxbench.measure.context import conditions_of
 from lynxbench.measure.device_activity import EXPORTED, SOURCE
@@ -41,6 +42,8 @@ from lynxbench.run.served_precision import check_precision
 from lynxbench.run.server_watch import watched_of
 
 PREFLIGHT_FILE = "preflight.json"
+PACED = 11
+"""The edition of the rules since which a time per token is known only where its tokens were seen to come."""
 LARGEST_CLOCK_BOUND_NS = 1_000_000
 """A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
 
@@ -83,7 +86,7 @@ def conclude_clients(
     measured = _measured(contract, runs, records, rules)
     outcomes = measured.measured.slo if measured is not None else ()
     saturation = held_by_runs(saturation_of(done[0]), outcomes) if searches else None
-    load = _load_figures(run, done, runs, records, measured, saturation, server)
+    load = _load_figures(run, done, runs, records, measured, saturation, server, rules)
     facts = [_facts(attempt) for attempt in runs or done]
     load = with_asked_work(load, contract, facts, records, measured.measured.processes if measured is not None else ())
     findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
@@ -189,7 +192,7 @@ def _facts(attempt: Attempt) -> ClientFacts:
 def _measured(
     contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int
 ) -> MeasuredLoad | None:
-    served = _served(runs, records)
+    served = _served(runs, records, rules)
     if not served:
         return None
     most = engine_of(contract).instrument.coalesced
@@ -200,11 +203,14 @@ def _measured(
     )
 
 
-def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> list[ServedRun]:
+def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int) -> list[ServedRun]:
     """The runs in which something was answered."""
     served = []
     for attempt in runs:
-        requests = requests_of(records[attempt.slot.index])
+        record = records[attempt.slot.index]
+        requests = requests_of(record)
+        if rules >= PACED:
+            requests = replace(requests, unpaced=unpaced_rows(record))
         if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
             served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
     return served
@@ -232,6 +238,7 @@ def _load_figures(
     measured: MeasuredLoad | None,
     saturation: SaturationRecord | None,
     server: ServerCounts,
+    rules: int,
 ) -> LoadFigures:
     contract, clients = run.registration.contract, run.registration.clients
     assert clients is not None
@@ -248,7 +255,12 @@ def _load_figures(
         goodput_per_s=measured.goodput_per_s if measured else None,
         in_flight_mean=measured.in_flight_mean if measured else None,
         tokens=describe_tokens(
-            everything, facts.tokens, facts.asked_output_mean, facts.shorter_share, _longer_share(runs or done)
+            everything,
+            facts.tokens,
+            facts.asked_output_mean,
+            facts.shorter_share,
+            _longer_share(runs or done),
+            unpaced_share(everything) if rules >= PACED and getattr(engine, "stream", False) else None,
         ),
         cache=describe_cache(
             everything,
@@ -263,7 +275,9 @@ def _load_figures(
         ),
         saturation=saturation,
         server_counters=dict(server.where_time_went),
-        mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records)], measured) if measured else None,
+        mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records, rules)], measured)
+        if measured
+        else None,
         records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
     )
 

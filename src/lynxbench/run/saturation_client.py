@@ -18,10 +18,11 @@ from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_reco
 from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import drive
+from lynxbench.load.record_parts import unpaced_rows
 from lynxbench.load.saturation import SearchRule, find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.load.saturation_result import Saturation
-from lynxbench.model.contract import SloMetric
+from lynxbench.model.contract import Contract, SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
@@ -36,6 +37,8 @@ CEILING_S = (2.0, 15.0)
 """The completion-rate ceiling takes this share of the budget, within these bounds, or longer where answers do."""
 FIRST_PROBE = 1000
 """Probes of a search are numbered from here, so that none asks what a run asks."""
+MOST_UNSEEN = 0.1
+"""Of the answers at the ceiling, those that may show no time per token; some are read together by a busy client."""
 BUSY = 0.9
 """A resource this busy is at its limit (the client is held to the same)."""
 
@@ -138,11 +141,27 @@ def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, fol
         rate_per_s = completion_rate(record.sent_ns, record.last_ns, good, first_ns, end_ns)
         needed_s = window_needed_s(record.sent_ns, record.last_ns, good)
         if rate_per_s > 0 and (needed_s <= span_s or span_s >= longest):
+            _refuse_unseen_tokens(job.contract, record)
             return rate_per_s
         if span_s >= longest:
             why = "; ".join(list(record.notes)[:2]) or "no answer in time"
             raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({why})")
         span_s = min(max(2 * span_s, needed_s), longest)  # a slow server: its answers take as long as the span
+
+
+def _refuse_unseen_tokens(contract: Contract, record: LoadRecord) -> None:
+    """Answers that show no time per token would meet every bound on it; CannotRun where they are not few."""
+    if all(slo.metric is not SloMetric.TIME_PER_TOKEN for slo in contract.objective.slo):
+        return
+    good = record.kind == RequestEnd.OK
+    uncounted, unseen = good & (record.output_tokens < 0), unpaced_rows(record)
+    share = float((uncounted | unseen)[good].mean())
+    if share > MOST_UNSEEN:
+        why = "the server sends no usage" if uncounted.sum() > unseen.sum() else "their tokens come all at once"
+        raise CannotRun(
+            f"objective.slo bounds time-per-token, which {share:.0%} of the answers do not show ({why}); bound latency "
+            "or time-to-first-token instead"
+        )
 
 
 class ServerWatch:

@@ -152,6 +152,31 @@ def test_events_without_choices_that_are_no_errors_are_none():
     assert answer(filters, piece(), FINISH, USAGE, DONE)[0] is RequestEnd.OK
 
 
+def test_choices_that_are_null_are_none():
+    kind, _, record = answer(piece(), FINISH, event({"choices": None, "usage": {"completion_tokens": 7}}), DONE)
+    assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_thoughts_are_output_before_the_answer_whatever_they_are_called(name):
+    thought = event({"choices": [{"delta": {name: "hm"}}]})
+    kind, _, record = answer(thought, FINISH, USAGE, DONE)
+    assert (kind, record.first_token_ns[0] > 0, record.first_answer_ns[0]) == (RequestEnd.OK, True, 0)
+
+
+@pytest.mark.parametrize("cached", [11, 2**31 - 1])
+def test_no_more_comes_from_a_cache_than_was_read(cached):
+    """A report said that 400 % of the input came from it."""
+    counts = {"prompt_tokens": 10, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": cached}}
+    _, _, record = answer(piece(), FINISH, event({"choices": [], "usage": counts}), DONE)
+    assert (record.input_tokens[0], record.cached_tokens[0]) == (10, UNKNOWN_TOKENS)
+    told = {"input_tokens": 10, "output_tokens": 7, "input_tokens_details": {"cached_tokens": cached}}
+    whole = {"type": "response.completed", "response": {"status": "completed", "usage": told}}
+    delta = event({"type": "response.output_text.delta", "delta": "a"})
+    kind, _, record = answer(delta, event(whole), reader=ResponsesReader())
+    assert (kind, record.input_tokens[0], record.cached_tokens[0]) == (RequestEnd.OK, 10, UNKNOWN_TOKENS)
+
+
 def test_a_byte_order_mark_takes_no_event_away():
     assert EventSplitter().feed(b"\xef\xbb\xbfdata: a\n\ndata: b\n\n") == [b"a", b"b"]
     assert answer(b"\xef\xbb\xbf" + piece(), FINISH, USAGE, DONE)[2].events[0] == 1

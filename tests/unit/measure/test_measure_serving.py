@@ -117,6 +117,18 @@ def test_one_request_meets_its_bounds_by_itself():
     assert np.isinf(request_latency_ms(some, SloMetric.LATENCY)[3])
 
 
+def test_answers_that_came_at_once_have_no_time_per_token():
+    some = streamed()
+    mixed = replace(some, unpaced=np.arange(len(some)) % 2 == 0)
+    value = request_latency_ms(mixed, SloMetric.TIME_PER_TOKEN)
+    assert np.isnan(value[::2]).all()
+    assert value[1::2] == pytest.approx(ITL_S * 1e3)
+    none = replace(some, unpaced=np.ones(len(some), dtype=bool))
+    measured = measure_load(contract(), [ServedRun(0, (0, 1), none)], coalesced=False).measured
+    assert SloMetric.TIME_PER_TOKEN not in measured.latency_ms
+    assert [slo.verdict for slo in measured.slo] == ["met", "unresolved"]
+
+
 def figures(**changes: object) -> LoadFigures:
     values: dict[str, object] = {
         "load": "open loop",
@@ -154,6 +166,7 @@ def figures(**changes: object) -> LoadFigures:
             r"2.0% .* more output tokens .* \(800.0 on average\)",
         ),
         ({"tokens": {"longer_share": 0.005}}, ""),
+        ({"tokens": {"unpaced_share": 0.5}}, "50.0% of the answers show no time per token, which the objective bounds"),
         ({"tokens": {"source": "unknown"}}, "output tokens are unknown"),
         ({"cache": {"cached_share": 0.5}}, "50% of the input tokens came from the prefix cache"),
     ],

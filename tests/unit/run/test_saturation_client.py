@@ -104,6 +104,21 @@ def test_a_server_that_completes_nothing_has_no_ceiling(tmp_path, monkeypatch) -
             search(job, exchange, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [(Behaviour(usage=False), "sends no usage"), (Behaviour(tokens_per_event=50), "come all at once")],
+)
+def test_a_bound_that_no_answer_could_miss_is_not_searched_by(behaviour, why, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
+    slo = "{metric: time-per-token, percentile: 90, at_most: 1 ms}"
+    with running_server(behaviour) as server:
+        contract = parse_contract(served_contract(server.url, arrival=SEARCH.format(budget="15 s"), tokens=4, slo=slo))
+        job = ClientJob(index=0, restart=0, contract=contract, clients=1, search=True)
+        exchange = build_exchange(contract, run=0, calibration=TokenCalibration(True, 1.0, 0.0))
+        with pytest.raises(CannotRun, match=f"bounds time-per-token, which 100% of the answers do not show .*{why}"):
+            search(job, exchange, tmp_path)
+
+
 def test_a_busy_thread_is_named() -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
