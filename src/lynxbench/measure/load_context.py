@@ -5,6 +5,7 @@ from lynxbench.model.asked_of_server import OTHER_FORMS
 from lynxbench.model.contract import Contract, SloMetric
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.quantities import format_duration, format_ratio
+from lynxbench.model.result import RULES
 from lynxbench.model.serving import CacheState, OpenAiEngine
 from lynxbench.model.workload import (
     ClosedArrival,
@@ -24,6 +25,8 @@ LARGEST_LENGTH_MISS = 0.1
 """Prompts that are a tenth longer or shorter than agreed are other work."""
 LARGEST_UNASKED_CACHE = 0.1
 """Of the input tokens, where the cache was to be avoided; less is the chat template every prompt begins with."""
+BATCHED_INPUT = 11
+"""The edition of the rules since which the texts of a request are counted together, as servers count them."""
 LARGEST_SHORTER = 0.01
 LARGEST_UNPACED = 0.01
 """The others are then no sample of all."""
@@ -31,7 +34,7 @@ LARGEST_LONGER = 0.01
 """An asked length is a bound to every server: more tokens make a throughput of what nobody ordered."""
 
 
-def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
+def judge_requests(contract: Contract, load: LoadFigures, rules: int = RULES) -> list[str]:
     """Reasons to doubt that the load was the one agreed on."""
     doubts = []
     counted = load.accounting
@@ -46,6 +49,8 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         )
     # A reranker counts every document with its query, so that its count is not that of one input.
     agreed = _mean_length(None if contract.workload.rerank is not None else contract.workload.input_tokens)
+    if agreed is not None and contract.workload.task is Task.EMBED and rules >= BATCHED_INPUT:
+        agreed *= contract.workload.batch
     got = tokens.input_mean
     single = isinstance(contract.engine, OpenAiEngine) and contract.engine.turns == 1
     if agreed is not None and got is not None and single and abs(got / agreed - 1) > LARGEST_LENGTH_MISS:

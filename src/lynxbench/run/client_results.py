@@ -93,7 +93,7 @@ def conclude_clients(
     findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
     findings += [Doubt(line, void=True) for line in changed_sources(facts)]
-    findings += [Doubt(line) for line in judge_requests(contract, load)]
+    findings += [Doubt(line) for line in judge_requests(contract, load, rules)]
     accuracy, unscored = conclude_answers(run, rules)
     findings += unscored
     formats = check_precision(contract, run.registration.executor)

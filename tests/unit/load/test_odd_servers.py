@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from lynxbench.engines.embeddings import EmbeddingsLanguage
 from lynxbench.engines.messages import MessagesReader
 from lynxbench.engines.openai import OpenAiReader
 from lynxbench.engines.rerank import RerankReader
@@ -150,6 +151,36 @@ def test_an_error_told_in_any_form_is_a_failure(failing):
 def test_events_without_choices_that_are_no_errors_are_none():
     filters = event({"choices": [], "error": None, "prompt_filter_results": [{"error": {"filtered": False}}]})
     assert answer(filters, piece(), FINISH, USAGE, DONE)[0] is RequestEnd.OK
+
+
+def vectors(*given: object) -> bytes:
+    body = json.dumps({"data": given, "usage": {"prompt_tokens": 9, "total_tokens": 9}}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+FULL, IN_BASE64 = {"embedding": [0.5, 1]}, {"embedding": "AAAAPwAAgD8="}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "says"),
+    [
+        ((FULL, FULL, FULL), RequestEnd.OK, ""),
+        ((IN_BASE64, {"embedding": [1]}, FULL), RequestEnd.OK, ""),
+        ((FULL,), RequestEnd.STREAM_ERROR, "1 vectors, where 3 were asked for"),
+        ((FULL, {"embedding": []}, FULL), RequestEnd.STREAM_ERROR, "2 vectors, where 3 were asked for"),
+        ((FULL, None, {"embedding": "  "}), RequestEnd.STREAM_ERROR, "1 vectors, where 3 were asked for"),
+        ((FULL,) * 4, RequestEnd.STREAM_ERROR, "4 vectors, where 3 were asked for"),
+        (({"embedding": []}, {"embedding": None}, {}), RequestEnd.EMPTY_ANSWER, "without output"),
+        ((), RequestEnd.EMPTY_ANSWER, "without output"),
+        ((7,), RequestEnd.MALFORMED, "Expected `object | null`"),
+    ],
+)
+def test_every_text_has_its_vector_or_nothing_was_served(given, kind, says):
+    """A server that embedded one text of three was three times as quick, and nothing was said."""
+    ended, notes, record = answer(reader=EmbeddingsLanguage(3).reader(False), whole=vectors(*given))
+    assert (ended, record.output_tokens[0]) == (kind, UNKNOWN_TOKENS)
+    assert says in "".join(notes)
 
 
 def test_choices_that_are_null_are_none():

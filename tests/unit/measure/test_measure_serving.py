@@ -117,6 +117,19 @@ def test_one_request_meets_its_bounds_by_itself():
     assert np.isinf(request_latency_ms(some, SloMetric.LATENCY)[3])
 
 
+def test_the_texts_of_a_batch_are_counted_together():
+    """Every batch of embeddings was said to have so many times the agreed tokens."""
+    text = served_contract("http://127.0.0.1:8000/v1").replace("task: generate", "task: embed\n  batch: 4")
+    embed = parse_contract("\n".join(line for line in text.splitlines() if "output_tokens" not in line))
+    together = figures(tokens=figures().tokens.model_copy(update={"input_mean": 40.0}))
+    assert judge_requests(embed, together) == []
+    assert judge_requests(embed, together, rules=10) == [
+        "prompts had 40.0 tokens on average by the server's count, the contract asks for 10.0"
+    ]
+    (doubt,) = judge_requests(embed, figures())
+    assert doubt.endswith("the contract asks for 40.0")
+
+
 def test_answers_that_came_at_once_have_no_time_per_token():
     some = streamed()
     mixed = replace(some, unpaced=np.arange(len(some)) % 2 == 0)
