@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 from command_line import lynxbench_here
+from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.ground_truth import Behaviour
+from lynxbench.load.plan import ClosedLoop, LoadPlan, parse_target
+from lynxbench.load.processes import RunningProbe
+from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 from served import served_contract
 
@@ -41,3 +45,34 @@ def test_tokens_that_come_at_once_show_no_time_per_token(tmp_path: Path) -> None
     folder = next((tmp_path / "results").iterdir())
     done = lynxbench_here("verify", str(folder), "--json", cwd=tmp_path)
     assert done.code == 0, done.out
+
+
+def test_requests_of_others_are_a_doubt_and_nobody_is_blamed_for_them(tmp_path: Path) -> None:
+    """Nine requests of somebody else keep three slots full; this run has one at a time."""
+    with running_server(Behaviour(ttft_ms=20, itl_ms=10, slots=3, shows_queue=True)) as server:
+        service = Service(url=server.url, model="ground-truth")
+        theirs = LoadPlan(
+            target=parse_target(server.url),
+            script=PlainRotation((build_request(service, build_body(service, "hello", 8)),)),
+            language=OpenAiLanguage(),
+            load=ClosedLoop(9),
+            duration_s=300.0,
+            processes=1,
+        )
+        text = served_contract(
+            server.url,
+            arrival="{process: closed, concurrency: 1}",
+            restarts=1,
+            shortest="5 s",
+            longest="5 s",
+            idle="3 s",
+        )
+        other = RunningProbe(theirs)
+        try:
+            result = run_json(tmp_path, text)
+        finally:
+            other.close()
+    assert any("others asked the server meanwhile: it held" in why for why in result["validity"]["reasons"])
+    assert (result["attribution"]["bound"], result["attribution"]["layer"]) == ("undetermined", None)
+    folder = next((tmp_path / "results").iterdir())
+    assert lynxbench_here("verify", str(folder), cwd=tmp_path).code == 0

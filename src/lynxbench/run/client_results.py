@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.attribute.attributing import attribute_requests
+from lynxbench.attribute.tile.other_clients import find_others, open_requests
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
@@ -44,6 +45,8 @@ from lynxbench.run.server_watch import watched_of
 PREFLIGHT_FILE = "preflight.json"
 PACED = 11
 """The edition of the rules since which a time per token is known only where its tokens were seen to come."""
+SHARED = 11
+"""… since which requests of others at the same server are a doubt."""
 LARGEST_CLOCK_BOUND_NS = 1_000_000
 """A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
 
@@ -122,8 +125,16 @@ def conclude_clients(
     devices, here = seen_devices(telemetry, node, shares_host=server.shares_host)
     source = EXPORTED if node is not None and devices is node.devices else SOURCE
     watched = watched_of(run.path, executor, devices, asked, source)
+    others = find_others(watched.tiled, open_requests(requests, asked)) if watched and rules >= SHARED else ""
+    findings += [Doubt(others)] if others else []
     attribution = attribute_requests(
-        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner, watched=watched
+        requests,
+        server.where_time_went,
+        here,
+        engine=contract.engine.name,
+        owner=contract.owner,
+        watched=watched,
+        others=others,
     )
     kernels = conclude_profile(run, rules)
     if kernels is not None and not isinstance(attribution, str):
