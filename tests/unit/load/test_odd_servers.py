@@ -183,6 +183,36 @@ def test_every_text_has_its_vector_or_nothing_was_served(given, kind, says):
     assert says in "".join(notes)
 
 
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "says"),
+    [
+        (b"text/event-stream", "http.LARGEST_EVENT_BYTES", "no end of an event in 1 MiB"),
+        (b"application/json", "answer.LARGEST_BODY_BYTES", "no end of the answer in 1 MiB"),
+    ],
+)
+def test_an_answer_without_an_end_is_given_up(kind, bound, says, monkeypatch):
+    """A server that never ends an event, or a body: what is held of it has a bound."""
+    monkeypatch.setattr(f"lynxbench.load.{bound}", 1 << 20)
+    chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
+    owner, store = Owner(), RowStore()
+    connection = Connection(owner, OpenAiReader(False), store, TicketTimeouts())
+    connection.connection_made(SilentTransport())
+    connection.send(Ticket(0, 900, b"request"))
+    connection.data_received(PLAIN % kind + b"6\r\ndata: \r\n")
+    for _ in range(16):
+        connection.data_received(chunk)
+    assert owner.kinds == [RequestEnd.MALFORMED]
+    assert says in owner.notes[0]
+
+
+def test_an_error_beside_choices_that_are_null_is_one_where_forms_are_checked():
+    kind, notes, _ = answer(event({"choices": None, "error": "out of memory"}), reader=StructuredReader(False))
+    assert (kind, notes) == (RequestEnd.STREAM_ERROR, ['stream error: "out of memory"'])
+
+
 def test_choices_that_are_null_are_none():
     kind, _, record = answer(piece(), FINISH, event({"choices": None, "usage": {"completion_tokens": 7}}), DONE)
     assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
