@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from command_line import lynxbench_here
@@ -76,3 +78,47 @@ def test_requests_of_others_are_a_doubt_and_nobody_is_blamed_for_them(tmp_path: 
     assert (result["attribution"]["bound"], result["attribution"]["layer"]) == ("undetermined", None)
     folder = next((tmp_path / "results").iterdir())
     assert lynxbench_here("verify", str(folder), cwd=tmp_path).code == 0
+
+
+def test_answers_that_end_early_in_a_later_run_are_told(tmp_path: Path) -> None:
+    """The first client got what it asked for; the second was cut short from its first request on."""
+    asked: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer({"data": []})
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(len(asked))
+            usage = {"prompt_tokens": 10, "completion_tokens": 4 if len(asked) <= 2 + 30 else 1}
+            self._answer({"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": usage})
+
+        def _answer(self, document: object) -> None:
+            body = json.dumps(document).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        text = served_contract(
+            f"http://127.0.0.1:{server.server_port}/v1",
+            arrival="{process: constant, rate: 20 /s}",
+            shortest="1490 ms",
+            longest="1490 ms",
+            engine="stream: false",
+        )
+        result = run_json(tmp_path, text)
+        server.shutdown()
+        thread.join()
+    tokens = result["per_precision"][0]["load"]["tokens"]
+    assert tokens["shorter_share"] == 0.5
+    assert any("50.0% of the answers ended before the asked" in why for why in result["validity"]["reasons"])

@@ -32,7 +32,7 @@ from lynxbench.model.result import RULES, PrecisionResult, SloOutcome
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.asked_results import changed_sources, mean_expected, with_asked_work
+from lynxbench.run.asked_results import changed_sources, mean_expected, mean_share, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.node_watch import node_in
@@ -44,7 +44,8 @@ from lynxbench.run.server_watch import watched_of
 
 PREFLIGHT_FILE = "preflight.json"
 PACED = 11
-"""The edition of the rules since which a time per token is known only where its tokens were seen to come."""
+"""The edition of the rules since which a time per token is known only where its tokens were seen to come, and answers
+that end early are counted in all runs."""
 SHARED = 11
 """… since which requests of others at the same server are a doubt."""
 LARGEST_CLOCK_BOUND_NS = 1_000_000
@@ -253,7 +254,9 @@ def _load_figures(
 ) -> LoadFigures:
     contract, clients = run.registration.contract, run.registration.clients
     assert clients is not None
-    engine, everything, facts = engine_of(contract), merge(list(records.values())), _facts((runs or done)[0])
+    engine, everything = engine_of(contract), merge(list(records.values()))
+    told = [_facts(attempt) for attempt in runs or done]
+    facts = told[0]
     preflight = PreFlight.model_validate_json((run.path / PREFLIGHT_FILE).read_bytes())
     return LoadFigures(
         load=_load_words(contract, saturation),
@@ -269,8 +272,8 @@ def _load_figures(
             everything,
             facts.tokens,
             facts.asked_output_mean,
-            facts.shorter_share,
-            _longer_share(runs or done),
+            facts.shorter_share if rules < PACED else mean_share(told, "shorter_share"),
+            mean_share(told, "longer_share"),
             unpaced_share(everything) if rules >= PACED and getattr(engine, "stream", False) else None,
         ),
         cache=describe_cache(
@@ -291,12 +294,6 @@ def _load_figures(
         else None,
         records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
     )
-
-
-def _longer_share(attempts: Sequence[Attempt]) -> float | None:
-    """Answers longer than asked, over all runs; None where no client looked."""
-    known = [share for share in (_facts(attempt).longer_share for attempt in attempts) if share is not None]
-    return float(np.mean(known)) if known else None
 
 
 def _load_words(contract: Contract, saturation: SaturationRecord | None) -> str:
