@@ -324,7 +324,8 @@ class OpenAiReader:
                     self._texts.append(text)
         if answer.usage is not None:
             count_usage(self, answer.usage)
-            self.finished = self.finished or not answer.choices  # what it comes to stands after the last choice
+            # What it comes to stands after the last choice; a count of none, or of the prompt alone, comes before it.
+            self.finished = self.finished or (not answer.choices and self.output_tokens > 0)
         if answer.data:
             what = OUTPUT
             self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them

@@ -213,6 +213,15 @@ def test_an_error_beside_choices_that_are_null_is_one_where_forms_are_checked():
     assert (kind, notes) == (RequestEnd.STREAM_ERROR, ['stream error: "out of memory"'])
 
 
+@pytest.mark.parametrize("early", [{"prompt_tokens": 10}, {"prompt_tokens": 10, "completion_tokens": 0}])
+def test_usage_that_comes_first_ends_no_answer(early):
+    """It counts the prompt; what breaks off after it was taken for whole."""
+    kind, notes, _ = answer(usage(**early), piece(), piece())
+    assert (kind, notes) == (RequestEnd.STREAM_ERROR, ["stream error: the answer broke off before its last event"])
+    kind, _, record = answer(usage(**early), piece(), piece(), USAGE)
+    assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
+
+
 def test_choices_that_are_null_are_none():
     kind, _, record = answer(piece(), FINISH, event({"choices": None, "usage": {"completion_tokens": 7}}), DONE)
     assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
