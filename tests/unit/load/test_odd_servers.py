@@ -222,6 +222,20 @@ def test_usage_that_comes_first_ends_no_answer(early):
     assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
 
 
+def test_an_input_of_no_tokens_takes_no_count_back():
+    """Servers that count the prompt at the start of a message write 0 at its end."""
+    told = {"input_tokens": 5, "cache_read_input_tokens": 20, "output_tokens": 1}
+    start = event({"type": "message_start", "message": {"usage": told}})
+    delta = event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}})
+    last = event({"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 2}})
+    stop = event({"type": "message_stop"})
+    kind, _, record = answer(start, delta, last, stop, reader=MessagesReader())
+    assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 2)
+    assert (record.input_tokens[0], record.cached_tokens[0]) == (25, 20)
+    kind, _, record = answer(delta, last, stop, reader=MessagesReader())
+    assert (kind, record.input_tokens[0]) == (RequestEnd.OK, UNKNOWN_TOKENS)
+
+
 def test_choices_that_are_null_are_none():
     kind, _, record = answer(piece(), FINISH, event({"choices": None, "usage": {"completion_tokens": 7}}), DONE)
     assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
