@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from email.message import Message
 from urllib.parse import urlsplit
 
+from lynxbench.visible import visible_line
+
 MOST_BYTES = 1 << 30
+MOST_OF_A_PLACE = 200
+"""Characters of another address that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,12 @@ class HttpAnswer:
     def is_good(self) -> bool:
         """Whether the status says that it went well."""
         return 200 <= self.status < 300
+
+    @property
+    def leads_to(self) -> str:
+        """Where a redirect points, in one line; empty where the answer is none."""
+        place = str(self.headers.get("location", "")) if 300 <= self.status < 400 else ""
+        return visible_line(place)[:MOST_OF_A_PLACE]
 
 
 class AnswerTrickles(TimeoutError):

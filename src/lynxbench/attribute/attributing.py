@@ -261,21 +261,25 @@ def attribute_requests(
     engine: str,
     owner: Owner,
     watched: WatchedServer | None = None,
+    others: str = "",
 ) -> Attribution | str:
-    """Whose time served requests are, by what the server showed and counted meanwhile; or why nobody can say."""
+    """Whose time served requests are, by what the server showed and counted meanwhile; or why nobody can say.
+
+    Where `others` asked it too, its means are not those of these requests.
+    """
     uncounted = (
         f"engine {engine} is not profiled from outside, and the server's /metrics count no phases of its requests"
     )
     load = view_load(served)
     if load is None:
         return "no request was answered, so there is no time to attribute" if counted else uncounted
-    split = _split(served, counted)
+    split = BadInput(others) if others else _split(served, counted)
     if watched is not None:
         series = watched.tiled
         if series.server:
             network = split.share("network") if isinstance(split, RequestSplit) and split.whole_s > 0 else 0.0
             arguments = parse_arguments(watched.launch)
-            figures = ServedFigures(series, load, arguments, watched.activity, watched.conditions, network)
+            figures = ServedFigures(series, load, arguments, watched.activity, watched.conditions, network, others)
             known = split if isinstance(split, RequestSplit) else None
             moving = _moving(served, telemetry)
             return say_server(figures, judge_server(figures, known), known, moving, owner=owner)

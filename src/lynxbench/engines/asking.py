@@ -67,6 +67,7 @@ def ask(engine: ServedEngine, prepared: bytes) -> HttpAnswer:
         if answer.status == 200:
             return answer
         words = " ".join(answer.body[:200].decode("utf-8", "replace").split())
+        words = f"it leads to {answer.leads_to}; name the address there in engine.url" if answer.leads_to else words
         problem = f"the server answers {answer.status}: {words}"
         if answer.status < 500:
             break  # it will not change its mind

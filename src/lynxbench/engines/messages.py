@@ -119,7 +119,12 @@ class MessagesReader(PlainReader):
             return
         # The form counts what came from a cache apart from the rest of the input.
         cached = usage.cache_read_input_tokens
-        self.input_tokens = usage.input_tokens + (cached or 0) + (usage.cache_creation_input_tokens or 0)
+        total = usage.input_tokens + (cached or 0) + (usage.cache_creation_input_tokens or 0)
+        if (
+            total == 0
+        ):  # a prompt has tokens: servers that count it at the start fill the last event with a place-holder
+            return
+        self.input_tokens = total
         if cached is not None:
             self.cached_tokens = cached
 

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from lynxbench.engines.answer_usage import Usage, count_usage
 from lynxbench.engines.generation_bodies import messages_fields, responses_fields
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.load.response_reading import END, FAILED, MOST_TOKENS, NOTHING, OUTPUT, UNKNOWN_TOKENS
+from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
 from lynxbench.model.serving import Dialect
 
 
@@ -232,21 +233,6 @@ class ChatScript:
 # --- reading answers -------------------------------------------------------------------------------------------------
 
 
-class _PromptDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-
-
-class _AnswerDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _AnswerDetails | None = None
-
-
 class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
@@ -262,6 +248,7 @@ class _Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    thinking: str | None = None
     tool_calls: list[_ToolCall] | None = None
 
 
@@ -273,8 +260,9 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
+    choices: list[_Choice] | None = []
+    """Some servers write an empty list as null."""
+    usage: Usage | None = None
     error: Any = None
     detail: Any = None
     """What web frameworks say in place of an answer."""
@@ -317,7 +305,7 @@ class OpenAiReader:
             return END
         answer = _decode(data)
         what, failure = NOTHING, ""
-        for choice in answer.choices:
+        for choice in answer.choices or ():
             if choice.finish_reason:  # some servers send an empty one with every piece
                 self.finished = True
                 if choice.finish_reason in BROKEN_OFF:
@@ -327,7 +315,7 @@ class OpenAiReader:
             if text:
                 self.answering = True
             elif delta is not None:
-                text = delta.reasoning_content or delta.reasoning
+                text = delta.reasoning_content or delta.reasoning or delta.thinking
                 if delta.tool_calls and any(map(_calls, delta.tool_calls)):
                     what, self.answering = OUTPUT, True
             if text:
@@ -335,8 +323,9 @@ class OpenAiReader:
                 if self._keep:
                     self._texts.append(text)
         if answer.usage is not None:
-            self._count(answer.usage)
-            self.finished = self.finished or not answer.choices  # what it comes to stands after the last choice
+            count_usage(self, answer.usage)
+            # What it comes to stands after the last choice; a count of none, or of the prompt alone, comes before it.
+            self.finished = self.finished or (not answer.choices and self.output_tokens > 0)
         if answer.data:
             what = OUTPUT
             self.output_tokens = UNKNOWN_TOKENS  # vectors are no tokens; some servers count zero of them
@@ -358,24 +347,6 @@ class OpenAiReader:
     def text(self) -> str:
         """The answer so far, where texts are kept."""
         return "".join(self._texts)
-
-    def _count(self, usage: _Usage) -> None:
-        # Servers that send usage with every event send running totals, so the last one stands.
-        if usage.completion_tokens is not None:
-            self.output_tokens = _known(usage.completion_tokens)
-        if usage.prompt_tokens is not None:
-            self.input_tokens = _known(usage.prompt_tokens)
-        details = usage.prompt_tokens_details
-        if details is not None and details.cached_tokens is not None:
-            self.cached_tokens = _known(details.cached_tokens)
-        said = usage.completion_tokens_details
-        if said is not None and said.reasoning_tokens is not None:
-            self.reasoning_tokens = _known(said.reasoning_tokens)
-
-
-def _known(tokens: int) -> int:
-    """One that no answer can have is unknown."""
-    return tokens if 0 <= tokens <= MOST_TOKENS else UNKNOWN_TOKENS
 
 
 def _calls(call: _ToolCall) -> bool:

@@ -142,8 +142,9 @@ class ResponsesReader(PlainReader):
         self.output_tokens = usage.output_tokens
         if usage.input_tokens is not None:
             self.input_tokens = usage.input_tokens
-        if usage.input_tokens_details is not None and usage.input_tokens_details.cached_tokens is not None:
-            self.cached_tokens = usage.input_tokens_details.cached_tokens
+        cached = None if usage.input_tokens_details is None else usage.input_tokens_details.cached_tokens
+        if cached is not None and cached <= self.input_tokens:  # no more can come from a cache than was read
+            self.cached_tokens = cached
         if usage.output_tokens_details is not None and usage.output_tokens_details.reasoning_tokens is not None:
             self.reasoning_tokens = usage.output_tokens_details.reasoning_tokens
         return what

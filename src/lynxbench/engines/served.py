@@ -172,7 +172,7 @@ def build_exchange(
     generates = contract.workload.task is Task.GENERATE
     return Exchange(
         script=writer.script(),
-        language=language_of(service.endpoint),
+        language=language_of(service.endpoint, texts=contract.workload.batch),
         asked_output=tuple(writer.output_length(index) for index in range(writer.size)) if generates else (),
         unit="token" if generates else "request",
         size=writer.size,

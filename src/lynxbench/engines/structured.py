@@ -32,7 +32,7 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _Piece(msgspec.Struct, gc=False):
-    choices: list[_Choice] = []
+    choices: list[_Choice] | None = []
 
 
 _decode = msgspec.json.Decoder(_Piece).decode
@@ -53,7 +53,7 @@ class StructuredReader(OpenAiReader):
         """One streamed event, or a whole answer; events without output are not looked at again."""
         what = super().event(data)
         if what != NOTHING and data != b"[DONE]":
-            for choice in _decode(data).choices:
+            for choice in _decode(data).choices or ():
                 said = choice.delta or choice.message
                 text = choice.text if said is None else said.content
                 if text:

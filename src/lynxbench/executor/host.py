@@ -118,15 +118,20 @@ def chosen(text: str) -> str:
 
 
 def exact_json(value: object) -> JsonValue:
-    """The value as JSON that every reader sees alike: integers beyond 2**53 and unknown objects become text."""
-    if value is None or isinstance(value, (bool, str)):
+    """The value as JSON that every reader sees alike: integers beyond 2**53 and unknown objects become text.
+
+    Halves of a character, which JSON can spell and no file can hold, are written out.
+    """
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int):
         return value if abs(value) <= EXACT_INTEGER else str(value)
     if isinstance(value, float):
         return finite_or_none(value)
     if isinstance(value, Mapping):
-        return {str(key): exact_json(item) for key, item in value.items()}
+        return {str(exact_json(str(key))): exact_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         items = sorted(value, key=str) if isinstance(value, (set, frozenset)) else value
         return [exact_json(item) for item in items]

@@ -36,6 +36,8 @@ ASK_TIMEOUT_S = 5.0
 SCRAPE_TIMEOUT_S = 2.0
 """Of one look among many: a server that is too busy to answer has told something too."""
 LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
+LARGEST_METRICS_BYTES = 4 * 1024 * 1024
+"""Many times what a server of models exposes: a minute would go into reading the sixteen that others may have."""
 CHANGING_KEYS = frozenset({"created", "permission", "uptime", "timestamp", "loaded_at", "expires_at", "modified_at"})
 """Keys of a server's answers that say when and not what; they would make every capture differ."""
 
@@ -92,7 +94,7 @@ def capture_server(
     root = parts.path.rstrip("/").removesuffix("/v1")
     if told is None:
         layers[Layer.SERVING].update(_tell(address, root, model, kserve))
-        answer = _get(address, f"{root}/metrics")
+        answer = _get(address, f"{root}/metrics", most_bytes=LARGEST_METRICS_BYTES)
         given = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
         statistics = None if isinstance(given, str) else given.body
     else:
@@ -194,12 +196,14 @@ def without_changing(value: object) -> object:
 def read_metrics(address: Address) -> str | None:
     """What a server exposes at this moment; None where it does not answer in time."""
     root = urlsplit(address.url).path.rstrip("/").removesuffix("/v1")
-    answer = _get(address, f"{root}/metrics", SCRAPE_TIMEOUT_S)
+    answer = _get(address, f"{root}/metrics", SCRAPE_TIMEOUT_S, LARGEST_METRICS_BYTES)
     return None if isinstance(answer, str) else answer.body.decode("utf-8", "replace")
 
 
-def _get(address: Address, path: str, timeout_s: float = ASK_TIMEOUT_S) -> HttpAnswer | str:
-    """A good answer, or why there is none."""
+def _get(
+    address: Address, path: str, timeout_s: float = ASK_TIMEOUT_S, most_bytes: int = LARGEST_ANSWER_BYTES
+) -> HttpAnswer | str:
+    """A good answer that is whole, or why there is none."""
     parts = urlsplit(address.url)
     try:
         answer = request(
@@ -208,12 +212,14 @@ def _get(address: Address, path: str, timeout_s: float = ASK_TIMEOUT_S) -> HttpA
             headers=address.headers,
             timeout_s=timeout_s,
             whole_s=timeout_s,
-            most_bytes=LARGEST_ANSWER_BYTES,
+            most_bytes=most_bytes + 1,
             ca_file=address.ca_file,
             verify=address.verify,
         )
     except OSError as problem:
         return f"GET {path}: {explain(problem)}"
+    if len(answer.body) > most_bytes:
+        return f"GET {path}: longer than {most_bytes >> 20} MiB, and not read"
     return answer if answer.status == 200 else f"GET {path}: status {answer.status}"
 
 
@@ -234,7 +240,7 @@ def parse_metrics(text: str) -> ExposedMetrics:
     lines = [line for line in text.splitlines() if "_bucket{" not in line]
     families, readable = _parse_families("\n".join(lines)), lines
     if families is None:  # the parser gives up at the first line that it cannot read; the others are none the worse
-        readable = [line for line in lines if _parse_families(line) is not None]
+        readable = _readable(lines)
         families = _parse_families("\n".join(readable)) or ()
     declared = {line.split()[2] for line in readable if line.startswith("# TYPE ") and len(line.split()) > 2}
     for family in families:
@@ -243,6 +249,14 @@ def parse_metrics(text: str) -> ExposedMetrics:
         elif family.type == "counter":
             family.samples = [sample._replace(name=family.name) for sample in family.samples]
     return ExposedMetrics(families, len(lines) - len(readable))
+
+
+def _readable(lines: list[str]) -> list[str]:
+    """The lines without those that cannot be read, which are looked for by halves: there are few of them."""
+    if not lines or _parse_families("\n".join(lines)) is not None:
+        return lines
+    half = len(lines) // 2
+    return [*_readable(lines[:half]), *_readable(lines[half:])] if half else []
 
 
 def _parse_families(text: str) -> tuple[Metric, ...] | None:

@@ -21,6 +21,8 @@ from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.response_reading import FAILED, OUTPUT, ResponseReader
 
 KEPT_ERROR_BYTES = 65_536
+LARGEST_BODY_BYTES = 256 * 1024 * 1024
+"""Thousands of vectors fit into it; what goes on beyond would fill the client's memory."""
 _REMEMBERED = 256
 """Distinct heads and chunk lines remembered; servers repeat themselves, and a dict look-up is cheaper than parsing."""
 
@@ -226,6 +228,8 @@ class AnswerStream(ABC):
         head = self._head
         if head is not None and not head.good and sum(map(len, self._body)) > KEPT_ERROR_BYTES:
             return
+        if self._bytes > LARGEST_BODY_BYTES:
+            raise Malformed(f"no end of the answer in {LARGEST_BODY_BYTES >> 20} MiB")
         self._body.append(piece)
 
     def _end_of_body(self, complete: bool) -> None:

@@ -8,6 +8,8 @@ from enum import IntEnum
 LARGEST_HEAD_BYTES = 65_536
 """A response head beyond this is not one; servers themselves stop at 8–64 KiB."""
 LARGEST_CHUNK_LINE_BYTES = 4_096
+LARGEST_EVENT_BYTES = 16 * 1024 * 1024
+"""An event that has not ended by then never will; every read would copy all of it again."""
 _BOM = b"\xef\xbb\xbf"
 """It may stand before the first event."""
 _STATUS = re.compile(rb"^HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?$")
@@ -112,6 +114,8 @@ class EventSplitter:
             tail = b"\r" if text.endswith(b"\r") else b""
             text = text[: len(text) - len(tail)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + tail
         *complete, self.held = text.split(b"\n\n")
+        if len(self.held) > LARGEST_EVENT_BYTES:
+            raise Malformed(f"no end of an event in {LARGEST_EVENT_BYTES >> 20} MiB")
         return [data for data in map(_event_data, complete) if data]
 
     def flush(self) -> list[bytes]:

@@ -386,7 +386,7 @@ def requests_so_far(rows: Int64, start_ns: int) -> Requests:
     rows = rows[np.argsort(rows[:, place["scheduled_ns"]], kind="stable")]
     none = np.zeros(0, dtype=np.int64)
     names = [item.name for item in fields(Requests) if item.name in place]
-    columns = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
+    columns: dict[str, Any] = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
     return Requests(
         start_ns=start_ns,
         load_end_ns=int(columns["scheduled_ns"].max()) if len(rows) else start_ns,

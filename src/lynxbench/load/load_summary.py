@@ -69,7 +69,12 @@ def describe_instrument(
 
 
 def describe_tokens(
-    record: LoadRecord, source: str, asked_output_mean: float | None, shorter_share: float | None
+    record: LoadRecord,
+    source: str,
+    asked_output_mean: float | None,
+    shorter_share: float | None,
+    longer_share: float | None = None,
+    unpaced: float | None = None,
 ) -> TokenCount:
     """Where the counts come from, and what they were."""
     ok = record.kind == RequestEnd.OK
@@ -82,6 +87,8 @@ def describe_tokens(
             "shorter_share": shorter_share,
             "coalesced_share": finite_or_none(record.coalesced_share),
             "reasoning_mean": _mean(record.reasoning_tokens[ok]),
+            "longer_share": longer_share,
+            "unpaced_share": unpaced,
         }
     )
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from lynxbench.load.instrument import Instrument, judge
-from lynxbench.load.load_record import COLUMNS, LoadRecord, take_rows
+from lynxbench.load.load_record import COLUMNS, LoadRecord, RequestEnd, take_rows
+from lynxbench.model.requests import Mask
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import InstrumentBounds
 
@@ -55,6 +56,26 @@ def judge_each(record: LoadRecord, bounds: InstrumentBounds | None = None) -> di
         {*np.unique(record.process).tolist(), *record.lost_processes, *(h.process for h in record.health)}
     )
     return {process: judge(part_of(record, process), bounds) for process in processes}
+
+
+def unpaced_rows(record: LoadRecord) -> Mask:
+    """Answers of several tokens that show no time per token.
+
+    Either all that was sent came at once, or tokens that a model thought are in the count and were not sent: the first
+    that was seen is none of the first.
+    """
+    several = (record.kind == RequestEnd.OK) & (record.first_token_ns > 0) & (record.output_tokens >= 2)
+    came = np.diff(record.event_offsets) > 0
+    last_ns = record.first_token_ns.copy()
+    last_ns[came] = record.event_ns[record.event_offsets[1:][came] - 1]
+    unsent = (record.reasoning_tokens > 0) & (record.first_answer_ns == record.first_token_ns)
+    return np.asarray(several & ((last_ns <= record.first_token_ns) | unsent))
+
+
+def unpaced_share(record: LoadRecord) -> float | None:
+    """Of the answers of several tokens, those that show no time per token; None where there are no such answers."""
+    several = int(((record.kind == RequestEnd.OK) & (record.output_tokens >= 2)).sum())
+    return int(unpaced_rows(record).sum()) / several if several else None
 
 
 def _moved(column: Int64, by_ns: int) -> Int64:

@@ -397,4 +397,4 @@ class _Search:
         one_s = cost / rate_per_s + self.seen.beside_s()  # one window must be that long, and gets its share alone
         # what was not enough is not said to be
         whole_s = max(whole_s, one_s / PROBE_SHARE / (1 - SCOUTS_SHARE), LOOK_GROWTH * self.rule.max_seconds)
-        return f"; a budget of about {whole_s:.2g} s would decide it" if math.isfinite(whole_s) else ""
+        return f"; a budget of about {float(f'{whole_s:.2g}'):.9g} s would decide it" if math.isfinite(whole_s) else ""

@@ -17,7 +17,8 @@ from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.wire import Connection, Ticket, unanswered_row
 
 BACKOFF_NS = 100_000_000
-"""A closed loop waits this long after a failed connect: one that is down must not be hammered, nor fill the record."""
+"""A closed loop waits this long after a failed connect, and where as many requests as it has slots have failed without
+a good one between them: who is down, or refuses at once, must not be hammered, nor fill the record."""
 KEPT_NOTES = 50
 SENT_TOGETHER = 16
 """A closed loop's next requests are written in one go, at the latest when so many are due: a server that waits is woken
@@ -74,7 +75,7 @@ class Traffic(ABC):
         self._held: list[tuple[Connection, Ticket]] = []
         self._later: list[tuple[int, int, Ticket | None]] = []
         self._outstanding = 0
-        self._issued = 0
+        self._issued = self._failed_in_row = 0
         self._ending = False
         self._stop_reason = ""
         self._multi_turn = not plan.script.stands_alone
@@ -83,11 +84,11 @@ class Traffic(ABC):
         load = plan.load
         self._closed = isinstance(load, ClosedLoop)
         if isinstance(load, ClosedLoop):
-            self._slots = share_of(load.concurrency, part, parts)
+            self._slots = self._patience = share_of(load.concurrency, part, parts)
             self._quota = None if load.requests is None else share_of(load.requests, part, parts)
             self._offsets: list[int] = []
         else:
-            self._slots, self._quota = 0, None
+            self._slots, self._quota, self._patience = 0, None, 0
             mine = load.offsets_ns[part::parts]
             self._offsets = mine[mine < plan.duration_s * 1e9].tolist()
 
@@ -204,13 +205,17 @@ class Traffic(ABC):
         if self._ending:
             return
         good = kind == RequestEnd.OK
+        self._failed_in_row = 0 if good or kind == RequestEnd.CANCELLED else self._failed_in_row + 1
         if self._sessions is not None:
             continued = self._go_on(self._sessions, ticket, good=good)
         else:
             continued = self._multi_turn and good and self._continue(ticket, connection.reader.text())
         if self._closed and not continued:
-            self._next_of_slot(connection)
-            return
+            if self._failed_in_row <= self._patience:
+                self._next_of_slot(connection)
+                return
+            self._put_later(None, perf_counter_ns() + BACKOFF_NS)
+            self._arm_later()
         if connection.usable:
             if self._waiting:
                 self._send(connection, self._waiting.popleft(), perf_counter_ns())

@@ -356,9 +356,11 @@ class _Whole(_Stream):
             output = '{"name":"output","datatype":"FP32","shape":[1],"data":[0.5]}'
             return f'{{"model_name":"ground-truth","model_version":"1","outputs":[{output}]}}'
         if self._path == b"/v1/embeddings":
-            vector = '{"object":"embedding","index":0,"embedding":[0.1,0.2]}'
-            usage = f'{{"prompt_tokens":{PROMPT_TOKENS},"total_tokens":{PROMPT_TOKENS}}}'
-            return f'{{"object":"list","data":[{vector}],"usage":{usage}}}'
+            given = json.loads(self._peer.asked).get("input")
+            texts = len(given) if isinstance(given, list) else 1
+            vectors = ",".join(f'{{"object":"embedding","index":{i},"embedding":[0.1,0.2]}}' for i in range(texts))
+            usage = f'{{"prompt_tokens":{texts * PROMPT_TOKENS},"total_tokens":{texts * PROMPT_TOKENS}}}'
+            return f'{{"object":"list","data":[{vectors}],"usage":{usage}}}'
         text = json.dumps(self._server.behaviour.says or " the" * self._total)
         content = f'"message":{{"role":"assistant","content":{text}}}' if self._chat else f'"text":{text}'
         usage = usage_of(self._total, self._looked_up, self._server.behaviour.reasoning)

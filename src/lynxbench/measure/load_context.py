@@ -2,9 +2,10 @@
 
 from lynxbench.measure.cache_context import MADE_ALIKE, judge_cache
 from lynxbench.model.asked_of_server import OTHER_FORMS
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, SloMetric
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.quantities import format_duration, format_ratio
+from lynxbench.model.result import RULES
 from lynxbench.model.serving import CacheState, OpenAiEngine
 from lynxbench.model.workload import (
     ClosedArrival,
@@ -24,10 +25,16 @@ LARGEST_LENGTH_MISS = 0.1
 """Prompts that are a tenth longer or shorter than agreed are other work."""
 LARGEST_UNASKED_CACHE = 0.1
 """Of the input tokens, where the cache was to be avoided; less is the chat template every prompt begins with."""
+BATCHED_INPUT = 11
+"""The edition of the rules since which the texts of a request are counted together, as servers count them."""
 LARGEST_SHORTER = 0.01
+LARGEST_UNPACED = 0.01
+"""The others are then no sample of all."""
+LARGEST_LONGER = 0.01
+"""An asked length is a bound to every server: more tokens make a throughput of what nobody ordered."""
 
 
-def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
+def judge_requests(contract: Contract, load: LoadFigures, rules: int = RULES) -> list[str]:
     """Reasons to doubt that the load was the one agreed on."""
     doubts = []
     counted = load.accounting
@@ -42,6 +49,8 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         )
     # A reranker counts every document with its query, so that its count is not that of one input.
     agreed = _mean_length(None if contract.workload.rerank is not None else contract.workload.input_tokens)
+    if agreed is not None and contract.workload.task is Task.EMBED and rules >= BATCHED_INPUT:
+        agreed *= contract.workload.batch
     got = tokens.input_mean
     single = isinstance(contract.engine, OpenAiEngine) and contract.engine.turns == 1
     if agreed is not None and got is not None and single and abs(got / agreed - 1) > LARGEST_LENGTH_MISS:
@@ -50,6 +59,18 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         )
     if tokens.shorter_share is not None and tokens.shorter_share > LARGEST_SHORTER:
         doubts.append(f"{tokens.shorter_share:.1%} of the answers ended before the asked number of tokens")
+    if tokens.longer_share is not None and tokens.longer_share > LARGEST_LONGER:
+        mean = "" if tokens.output_mean is None else f" ({tokens.output_mean:.1f} on average)"
+        doubts.append(
+            f"{tokens.longer_share:.1%} of the answers have more output tokens than were asked for{mean}: the bound "
+            "was ignored, or what is counted is not what was sent"
+        )
+    bounded = any(slo.metric is SloMetric.TIME_PER_TOKEN for slo in contract.objective.slo)
+    if bounded and tokens.unpaced_share is not None and tokens.unpaced_share > LARGEST_UNPACED:
+        doubts.append(
+            f"{tokens.unpaced_share:.1%} of the answers show no time per token, which the objective bounds: their "
+            "tokens came at once, or after others that were not sent"
+        )
     share = load.cache.cached_share
     doubts += judge_cache(load.cache)
     unasked = load.cache.regime not in (CacheState.ALLOWED, *MADE_ALIKE)

@@ -146,8 +146,8 @@ def request_latency_ms(requests: Requests, metric: SloMetric) -> Float64:
         left = requests.cancelled & ~came & (requests.last_ns > 0)
         value[left] = (requests.last_ns - requests.scheduled_ns)[left] / 1e6
         return value
-    value[spoke & (requests.output_tokens < 2)] = np.nan
-    several = spoke & (requests.output_tokens >= 2)
+    value[spoke & ((requests.output_tokens < 2) | requests.unpaced)] = np.nan
+    several = spoke & (requests.output_tokens >= 2) & ~requests.unpaced
     last_event_ns = requests.last_ns.copy()
     if len(requests.event_row):
         np.maximum.at(last_event_ns := np.zeros_like(requests.last_ns), requests.event_row, requests.event_ns)

@@ -60,6 +60,10 @@ class TokenCount(Document):
     """Output events that were read together with others: single inter-token times were not seen."""
     reasoning_mean: Annotated[float | None, Field(exclude_if=lambda mean: mean is None)] = None
     """Output tokens before the answer itself, by the server's usage."""
+    longer_share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
+    """Answers of more tokens than were asked for, which are a bound to every server; earlier versions did not look."""
+    unpaced_share: Annotated[float | None, Field(exclude_if=lambda share: not share)] = None
+    """Answers of several tokens that came at once, or after others that were not sent: no time per token shows."""
 
 
 class ExpectedCache(Document):

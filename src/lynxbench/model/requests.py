@@ -37,8 +37,11 @@ class Requests:
     first_answer_ns: Int64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The first output that is the answer, after what a model thinks aloud; 0 where it is not known."""
 
+    unpaced: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """Several tokens that were not seen to come one after the other: they show no time per token."""
+
     def __post_init__(self) -> None:
-        for name in ("cancelled", "first_answer_ns"):
+        for name in ("cancelled", "first_answer_ns", "unpaced"):
             if len(getattr(self, name)) != len(self.scheduled_ns):  # unsaid: no request was or has any
                 nothing = np.zeros(len(self.scheduled_ns), dtype=getattr(self, name).dtype)
                 object.__setattr__(self, name, nothing)

@@ -38,7 +38,10 @@ rows that are only written in another order are copies, and so the software's. 1
 its operands make together, and is merged with a reduction that reads its result at once; steps that mostly sort say so;
 work inside wrappers is counted once, and far below a ceiling is said of what is. 11: beside a device, operators that
 work on the host and start nothing are host work, however short; products in a dear order, and those of which a diagonal
-is read, are the software's; without copies or waits, at the most nothing else holds the host up."""
+is read, are the software's; without copies or waits, at the most nothing else holds the host up; answers whose tokens
+were not seen to come one after the other show no time per token; the texts of a request to embed are counted together,
+and answers that end early in all runs; a server that holds more requests than its clients have open was asked by
+others, which is a doubt and forbids blame."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -50,6 +50,12 @@ def changed_sources(facts: Sequence[ClientFacts]) -> list[str]:
     ]
 
 
+def mean_share(facts: Sequence[ClientFacts], name: str) -> float | None:
+    """A share of the answers over all runs, each as long as the others; None where no client looked."""
+    known = [share for share in (getattr(fact, name) for fact in facts) if share is not None]
+    return sum(known) / len(known) if known else None
+
+
 def mean_expected(facts: Sequence[ClientFacts]) -> ExpectedCache | None:
     """The expected share over all runs; each begins with a cache that knows nothing of it."""
     known = [fact.expected for fact in facts if fact.expected is not None]

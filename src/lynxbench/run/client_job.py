@@ -78,6 +78,8 @@ class ClientFacts(Document):
     session_calls: tuple[int, ...] = ()
     """Calls of each recorded session, in turn."""
     answers: AnswerFigures | None = None
+    longer_share: float | None = None
+    """Answers of more tokens than were asked for."""
 
 
 def read_trace(contract: Contract) -> RequestLog | None:

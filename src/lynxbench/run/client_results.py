@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.attribute.attributing import attribute_requests
+from lynxbench.attribute.tile.other_clients import find_others, open_requests
 from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
 from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
+from lynxbench.load.record_parts import unpaced_rows, unpaced_share
 from lynxbench.load.response_reading import UNKNOWN_TOKENS
 from lynxbench.measure.context import conditions_of
 from lynxbench.measure.device_activity import EXPORTED, SOURCE
@@ -31,7 +33,7 @@ from lynxbench.model.result import RULES, PrecisionResult, SloOutcome
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.asked_results import changed_sources, mean_expected, with_asked_work
+from lynxbench.run.asked_results import changed_sources, mean_expected, mean_share, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.node_watch import node_in
@@ -42,6 +44,11 @@ from lynxbench.run.served_precision import check_precision
 from lynxbench.run.server_watch import watched_of
 
 PREFLIGHT_FILE = "preflight.json"
+PACED = 11
+"""The edition of the rules since which a time per token is known only where its tokens were seen to come, and answers
+that end early are counted in all runs."""
+SHARED = 11
+"""… since which requests of others at the same server are a doubt."""
 LARGEST_CLOCK_BOUND_NS = 1_000_000
 """A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
 
@@ -84,14 +91,14 @@ def conclude_clients(
     measured = _measured(contract, runs, records, rules)
     outcomes = measured.measured.slo if measured is not None else ()
     saturation = held_by_runs(saturation_of(done[0]), outcomes) if searches else None
-    load = _load_figures(run, done, runs, records, measured, saturation, server)
+    load = _load_figures(run, done, runs, records, measured, saturation, server, rules)
     facts = [_facts(attempt) for attempt in runs or done]
     load = with_asked_work(load, contract, facts, records, measured.measured.processes if measured is not None else ())
     findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
     findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
     findings += [Doubt(line, void=True) for line in changed_sources(facts)]
-    findings += [Doubt(line) for line in judge_requests(contract, load)]
+    findings += [Doubt(line) for line in judge_requests(contract, load, rules)]
     accuracy, unscored = conclude_answers(run, rules)
     findings += unscored
     formats = check_precision(contract, run.registration.executor)
@@ -120,8 +127,16 @@ def conclude_clients(
     devices, here = seen_devices(telemetry, node, shares_host=server.shares_host)
     source = EXPORTED if node is not None and devices is node.devices else SOURCE
     watched = watched_of(run.path, executor, devices, asked, source)
+    others = find_others(watched.tiled, open_requests(requests, asked)) if watched and rules >= SHARED else ""
+    findings += [Doubt(others)] if others else []
     attribution = attribute_requests(
-        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner, watched=watched
+        requests,
+        server.where_time_went,
+        here,
+        engine=contract.engine.name,
+        owner=contract.owner,
+        watched=watched,
+        others=others,
     )
     kernels = conclude_profile(run, rules)
     if kernels is not None and not isinstance(attribution, str):
@@ -190,7 +205,7 @@ def _facts(attempt: Attempt) -> ClientFacts:
 def _measured(
     contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int
 ) -> MeasuredLoad | None:
-    served = _served(runs, records)
+    served = _served(runs, records, rules)
     if not served:
         return None
     most = engine_of(contract).instrument.coalesced
@@ -201,11 +216,14 @@ def _measured(
     )
 
 
-def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> list[ServedRun]:
+def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int) -> list[ServedRun]:
     """The runs in which something was answered."""
     served = []
     for attempt in runs:
-        requests = requests_of(records[attempt.slot.index])
+        record = records[attempt.slot.index]
+        requests = requests_of(record)
+        if rules >= PACED:
+            requests = replace(requests, unpaced=unpaced_rows(record))
         if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
             served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
     return served
@@ -233,10 +251,13 @@ def _load_figures(
     measured: MeasuredLoad | None,
     saturation: SaturationRecord | None,
     server: ServerCounts,
+    rules: int,
 ) -> LoadFigures:
     contract, clients = run.registration.contract, run.registration.clients
     assert clients is not None
-    engine, everything, facts = engine_of(contract), merge(list(records.values())), _facts((runs or done)[0])
+    engine, everything = engine_of(contract), merge(list(records.values()))
+    told = [_facts(attempt) for attempt in runs or done]
+    facts = told[0]
     preflight = read_document(run.path / PREFLIGHT_FILE, PreFlight, "the client was not tried first")
     return LoadFigures(
         load=_load_words(contract, saturation),
@@ -248,7 +269,14 @@ def _load_figures(
         requests_per_s=measured.requests_per_s if measured else None,
         goodput_per_s=measured.goodput_per_s if measured else None,
         in_flight_mean=measured.in_flight_mean if measured else None,
-        tokens=describe_tokens(everything, facts.tokens, facts.asked_output_mean, facts.shorter_share),
+        tokens=describe_tokens(
+            everything,
+            facts.tokens,
+            facts.asked_output_mean,
+            facts.shorter_share if rules < PACED else mean_share(told, "shorter_share"),
+            mean_share(told, "longer_share"),
+            unpaced_share(everything) if rules >= PACED and getattr(engine, "stream", False) else None,
+        ),
         cache=describe_cache(
             everything,
             CacheState(engine.cache),
@@ -262,7 +290,9 @@ def _load_figures(
         ),
         saturation=saturation,
         server_counters=dict(server.where_time_went),
-        mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records)], measured) if measured else None,
+        mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records, rules)], measured)
+        if measured
+        else None,
         records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
     )
 

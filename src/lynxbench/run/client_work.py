@@ -159,7 +159,7 @@ def _count(record: LoadRecord, exchange: Exchange) -> tuple[LoadRecord, str]:
 
 def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, saturated: str) -> ClientFacts:
     lengths = np.array(exchange.asked_output, dtype=np.int64)
-    mean = shorter = None
+    mean = shorter = longer = None
     rows = (record.kind == RequestEnd.OK) & (record.output_tokens >= 0)
     if len(lengths) and rows.any():
         wanted = lengths[exchange.place_of(record.number[rows], record.turn[rows])]
@@ -167,12 +167,14 @@ def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, sa
         if asked.any():
             mean = float(wanted[asked].mean())
             shorter = float((record.output_tokens[rows][asked] < wanted[asked]).mean())
+            longer = float((record.output_tokens[rows][asked] > wanted[asked]).mean())
     return ClientFacts(
         unit=exchange.unit,
         has_tokens=exchange.has_tokens,
         tokens=source,
         asked_output_mean=mean,
         shorter_share=shorter,
+        longer_share=longer,
         distinct_prompts=exchange.distinct_prompts,
         clients=clients,
         saturated=saturated,

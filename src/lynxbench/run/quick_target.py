@@ -35,8 +35,10 @@ SHORT_PROTOCOL = {
 }
 """The quickstart's: three fresh processes with a steady stretch of some seconds each."""
 LONG_PROTOCOL = {"restarts": 5, "min_duration": "60 s", "limit": "2 min"}
-PATIENCE_S = 5.0
-MOST_BYTES = 1 << 20
+PATIENCE_S, WHOLE_S = 5.0, 20.0
+"""How long a server may be silent when it is asked for its models, and how long its whole answer may take."""
+MOST_BYTES = 1 << 24
+"""A gateway's list of ten thousand models takes two million."""
 OPENAI = "openai"
 CHAT_TOKENS = 64
 """A chat template alone may take forty; what is asked must be longer than it."""
@@ -306,13 +308,15 @@ def _models(url: str, key_variable: str | None) -> HttpAnswer:
     headers = {} if key_variable is None else {"Authorization": f"Bearer {read_key(key_variable)}"}
     where = f"{url}/models"
     try:
-        answer = request("GET", where, None, headers, timeout_s=PATIENCE_S, most_bytes=MOST_BYTES)
+        answer = request("GET", where, None, headers, timeout_s=PATIENCE_S, whole_s=WHOLE_S, most_bytes=MOST_BYTES)
     except ValueError:
         raise BadInput(f"{url}: no address of a server, such as http://127.0.0.1:8000/v1") from None
     except OSError as error:
         raise CannotRun(f"{url}: {error.strerror or error}; is the server running?") from None
     if answer.status in (401, 403):
         raise CannotRun(f"{where}: {answer.status}; name the variable that holds its key with --api-key-env")
+    if answer.leads_to:
+        raise CannotRun(f"{where}: {answer.status}; it leads to {answer.leads_to}: name the address there")
     if not answer.is_good:
         other = "a KServe server is measured by lynxbench contract new --engine kserve"
         raise CannotRun(f"{where}: {answer.status}; no server of the OpenAI language answers there ({other})")
@@ -322,8 +326,11 @@ def _models(url: str, key_variable: str | None) -> HttpAnswer:
 def _listed(answer: HttpAnswer, url: str) -> list[dict[str, Any]]:
     try:
         said = json.loads(answer.body)
-    except ValueError:
-        said = None
+    except (ValueError, RecursionError):
+        if len(answer.body) >= MOST_BYTES:
+            problem = f"its list is longer than {MOST_BYTES >> 20} MiB; lynxbench contract new names a model without it"
+            raise CannotRun(f"{url}/models: {problem}") from None
+        raise CannotRun(f"{url}/models: lists no model: what is there is not JSON; is it the right address?") from None
     data = said.get("data") if isinstance(said, dict) else None
     listed = [one for one in data if isinstance(one, dict) and one.get("id")] if isinstance(data, list) else []
     if not listed:

@@ -2,10 +2,13 @@
 
 import math
 import os
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns
 
+import numpy as np
 import psutil
 
 from lynxbench.engines.served import Exchange
@@ -18,10 +21,11 @@ from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_reco
 from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import drive
+from lynxbench.load.record_parts import unpaced_rows
 from lynxbench.load.saturation import SearchRule, find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.load.saturation_result import Saturation
-from lynxbench.model.contract import SloMetric
+from lynxbench.model.contract import Contract, SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
@@ -36,6 +40,15 @@ CEILING_S = (2.0, 15.0)
 """The completion-rate ceiling takes this share of the budget, within these bounds, or longer where answers do."""
 FIRST_PROBE = 1000
 """Probes of a search are numbered from here, so that none asks what a run asks."""
+MOST_UNSEEN = 0.1
+"""Of the answers at the ceiling, those that may show no time per token; some are read together by a busy client."""
+NEAR = 0.9
+"""Probes from this share of the rate that failed on are near the limit."""
+REFUSALS = (
+    *(RequestEnd.HTTP_ERROR, RequestEnd.STREAM_ERROR, RequestEnd.EMPTY_ANSWER, RequestEnd.MALFORMED),
+    *(RequestEnd.CONNECT_ERROR, RequestEnd.RESET),
+)
+"""Ends of requests that were turned away, and did not wait for too long."""
 BUSY = 0.9
 """A resource this busy is at its limit (the client is held to the same)."""
 
@@ -59,6 +72,7 @@ def search(
     ceiling_per_s = _ceiling(job, exchange, arrival, folder)
     watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
+    rates: list[float] = []
 
     def records() -> list[LoadRecord]:
         return [stream.record for stream in streams if stream.record is not None]
@@ -73,6 +87,7 @@ def search(
         if resets is not None:
             resets.reset()
         streams.append(ProbeStream(plan, metrics, patience_s))
+        rates.append(rate_per_s)
         watch.begin(rate_per_s)
         return streams[-1]
 
@@ -84,7 +99,10 @@ def search(
         keep_so_far(folder, saturation_record(reached, ceiling_per_s, "unknown: the search did not end"))
 
     saturation = find_saturation(start, ceiling_per_s, bounds, rule, so_far)
-    saturated = watch.describe(saturation.failed_per_s)
+    failed_per_s = saturation.failed_per_s
+    near = [s.record for s, rate in zip(streams, rates, strict=True) if _is_near(rate, failed_per_s)]
+    refused = describe_refusals([record for record in near if record is not None], min(b.violations for b in bounds))
+    saturated = refused if refused and failed_per_s is not None else watch.describe(failed_per_s)
     document = saturation_record(saturation, ceiling_per_s, saturated)
     write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
     forget_so_far(folder)
@@ -138,11 +156,48 @@ def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, fol
         rate_per_s = completion_rate(record.sent_ns, record.last_ns, good, first_ns, end_ns)
         needed_s = window_needed_s(record.sent_ns, record.last_ns, good)
         if rate_per_s > 0 and (needed_s <= span_s or span_s >= longest):
+            _refuse_unseen_tokens(job.contract, record)
             return rate_per_s
         if span_s >= longest:
             why = "; ".join(list(record.notes)[:2]) or "no answer in time"
             raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({why})")
         span_s = min(max(2 * span_s, needed_s), longest)  # a slow server: its answers take as long as the span
+
+
+def _refuse_unseen_tokens(contract: Contract, record: LoadRecord) -> None:
+    """Answers that show no time per token would meet every bound on it; CannotRun where they are not few."""
+    if all(slo.metric is not SloMetric.TIME_PER_TOKEN for slo in contract.objective.slo):
+        return
+    good = record.kind == RequestEnd.OK
+    uncounted, unseen = good & (record.output_tokens < 0), unpaced_rows(record)
+    share = float((uncounted | unseen)[good].mean())
+    if share > MOST_UNSEEN:
+        why = "the server sends no usage" if uncounted.sum() > unseen.sum() else "their tokens come all at once"
+        raise CannotRun(
+            f"objective.slo bounds time-per-token, which {share:.0%} of the answers do not show ({why}); bound latency "
+            "or time-to-first-token instead"
+        )
+
+
+def describe_refusals(records: Sequence[LoadRecord], allowed: float) -> str:
+    """In words, where more requests were refused than may be late; empty where waiting alone broke the bound."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        for kind in REFUSALS:
+            of_kind = record.kind == kind
+            for status in np.unique(record.http_status[of_kind]).tolist():
+                name = f"{kind.word.replace('_', ' ')} {status}" if kind is RequestEnd.HTTP_ERROR else kind.word
+                counts[name.replace("_", " ")] += int((record.http_status[of_kind] == status).sum())
+    offered, refused = sum(map(len, records)), counts.total()
+    if not offered or refused <= allowed * offered:
+        return ""
+    kinds = ", ".join(f"{kind}: {count}" for kind, count in counts.most_common(3))
+    return f"what the server lets in: of {offered} requests at the highest rates {refused} were refused ({kinds})"
+
+
+def _is_near(rate_per_s: float, failed_per_s: float | None) -> bool:
+    """Whether a probe came near the limit, as far as one was found."""
+    return failed_per_s is None or rate_per_s >= NEAR * failed_per_s
 
 
 class ServerWatch:
@@ -166,7 +221,7 @@ class ServerWatch:
         self._close()
         if not self._tree:
             return "unknown: the server's processes cannot be seen from here"
-        high = [probe for probe in self._probes if failed_per_s is None or probe[0] >= 0.9 * failed_per_s]
+        high = [probe for probe in self._probes if _is_near(probe[0], failed_per_s)]
         if not high:
             return "unknown: no probe came near the limit"
         cores = max(probe[1] for probe in high)
@@ -178,10 +233,10 @@ class ServerWatch:
             return (
                 f"one thread of the server, busy {min(thread, 1):.0%} of the time ({cores:.1f} of {here} cores in all)"
             )
-        return (
-            f"not the CPUs ({cores:.1f} of {here} cores, its busiest thread {min(thread, 1):.0%}): "
-            "requests wait inside the server, for slots, a batch or a device"
-        )
+        spent = f"not the CPUs ({cores:.1f} of {here} cores, its busiest thread {min(thread, 1):.0%})"
+        if failed_per_s is None:
+            return f"{spent}: no rate was shown to fail, so that nothing is known to be at its limit"
+        return f"{spent}: requests wait inside the server, for slots, a batch or a device"
 
     def _close(self) -> None:
         if self._open is None:

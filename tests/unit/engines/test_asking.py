@@ -68,6 +68,7 @@ def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterato
                 return
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            self.send_header("Location", "https://models.example/v1/chat/completions")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -105,6 +106,15 @@ def test_a_server_that_only_stumbles_is_given_up() -> None:
 def test_a_refusal_is_quoted_at_once() -> None:
     with answering((401, b'{"error": "no key"}')) as (url, asked):
         with pytest.raises(CannotRun, match=rf"{url}/v1/chat/completions: the server answers 401: .*no key"):
+            calibrated(url)
+        assert len(asked) == 1
+
+
+def test_a_redirect_says_where_it_leads() -> None:
+    with answering((308, b"")) as (url, asked):
+        with pytest.raises(
+            CannotRun, match=r"answers 308: it leads to https://models\.example/v1/chat/completions; name"
+        ):
             calibrated(url)
         assert len(asked) == 1
 

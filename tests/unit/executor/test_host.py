@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from lynxbench.executor.host import Host, Probe, chosen, exact_json, explain, format_cpu_list, parse_cpu_list, run_probe
-from lynxbench.model.executor import Status, Tier
+from lynxbench.model.executor import Status, Tier, measured
 from lynxbench.model.layers import Layer
 
 
@@ -62,6 +63,13 @@ def test_cpu_lists() -> None:
 def test_chosen_option() -> None:
     assert chosen("always [madvise] never") == "madvise"
     assert chosen("on") == "on"
+
+
+def test_half_a_character_is_written_out_so_that_a_record_can_hold_it() -> None:
+    """A server's /version spelled one, and the run ended in a traceback."""
+    said = exact_json(json.loads('{"version": "1\\udc00", "\\ud800": ["\\ud83d\\ude00 whole", "é"]}'))
+    assert said == {"version": "1\\udc00", "\\ud800": ["\U0001f600 whole", "é"]}
+    assert measured(said, "GET /version").model_dump_json()
 
 
 def test_exact_json_keeps_every_number_the_same_everywhere() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lynxbench.executor import server as server_module
 from lynxbench.executor.host import Host
 from lynxbench.executor.server import (
     Address,
@@ -20,6 +24,7 @@ from lynxbench.executor.server import (
     describe_metrics,
     is_this_host,
     parse_metrics,
+    read_metrics,
     sum_counters,
     with_server,
     without_changing,
@@ -45,6 +50,46 @@ vllm:num_requests_running{model_name="m"} 2.0
 vllm:cache_config_info{block_size="16",enable_prefix_caching="True",token="hf_abcdefghijkl"} 1.0
 broken line without a number
 """
+
+
+def test_metrics_of_fifty_megabytes_are_not_read_and_say_so():
+    """A run announced its end for the next minute, and spent two in reading what no server of models needs."""
+    page = b"".join(b'other_metric{a="%d"} 1\n' % number for number in range(1_000_000)) + METRICS.encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = page if self.path == "/metrics" else b"{}"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = Address(f"http://127.0.0.1:{server.server_port}/v1")
+        captured, scraped = capture_server(address, model="m"), read_metrics(address)
+        server.shutdown()
+        thread.join()
+    assert captured.counters == {}
+    assert captured.layers[Layer.SERVING]["server_metrics_unavailable"].source == (
+        "GET /metrics: longer than 4 MiB, and not read"
+    )
+    assert scraped is None
+
+
+def test_one_torn_line_among_many_costs_no_reading_of_each(monkeypatch: pytest.MonkeyPatch):
+    parsed = []
+    inner = server_module._parse_families
+    monkeypatch.setattr(server_module, "_parse_families", lambda text: parsed.append(text) or inner(text))
+    lines = [f'other_metric{{a="{number}"}} 1' for number in range(1000)]
+    metrics = parse_metrics("\n".join([*lines[:700], "torn{", *lines[700:]]))
+    assert (sum(len(family.samples) for family in metrics.families), metrics.left_out) == (1000, 1)
+    assert len(parsed) < 30
 
 
 def test_counters_are_summed_and_info_is_read():

@@ -297,3 +297,15 @@ def test_the_key_is_in_the_request_and_nowhere_in_the_record(monkeypatch):
         assert b"s3cret-value" in script.first(0)
         record = run_probe(plan(server.url, ClosedLoop(1, requests=2), 10, script=script))
     assert "s3cret-value" not in json.dumps([record.notes, record.stop_reason, list(record.texts)])
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kind"),
+    [(Behaviour(http500=1.0), RequestEnd.HTTP_ERROR), (Behaviour(wrong=1.0), RequestEnd.STREAM_ERROR)],
+)
+def test_a_closed_loop_does_not_hammer_a_server_that_refuses_at_once(behaviour, kind):
+    """Four slots asked eight thousand times a second, and kept every refusal."""
+    with running_server(behaviour) as server:
+        record = run_probe(plan(server.url, ClosedLoop(4), 1.0))
+    assert set(record.kind) == {kind}
+    assert 4 < len(record) <= 4 + 1 + 4 * 10  # all at once, one more, and each slot every 100 ms

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from lynxbench.engines.embeddings import EmbeddingsLanguage
 from lynxbench.engines.messages import MessagesReader
 from lynxbench.engines.openai import OpenAiReader
 from lynxbench.engines.rerank import RerankReader
@@ -150,6 +151,114 @@ def test_an_error_told_in_any_form_is_a_failure(failing):
 def test_events_without_choices_that_are_no_errors_are_none():
     filters = event({"choices": [], "error": None, "prompt_filter_results": [{"error": {"filtered": False}}]})
     assert answer(filters, piece(), FINISH, USAGE, DONE)[0] is RequestEnd.OK
+
+
+def vectors(*given: object) -> bytes:
+    body = json.dumps({"data": given, "usage": {"prompt_tokens": 9, "total_tokens": 9}}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+FULL, IN_BASE64 = {"embedding": [0.5, 1]}, {"embedding": "AAAAPwAAgD8="}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "says"),
+    [
+        ((FULL, FULL, FULL), RequestEnd.OK, ""),
+        ((IN_BASE64, {"embedding": [1]}, FULL), RequestEnd.OK, ""),
+        ((FULL,), RequestEnd.STREAM_ERROR, "1 vectors, where 3 were asked for"),
+        ((FULL, {"embedding": []}, FULL), RequestEnd.STREAM_ERROR, "2 vectors, where 3 were asked for"),
+        ((FULL, None, {"embedding": "  "}), RequestEnd.STREAM_ERROR, "1 vectors, where 3 were asked for"),
+        ((FULL,) * 4, RequestEnd.STREAM_ERROR, "4 vectors, where 3 were asked for"),
+        (({"embedding": []}, {"embedding": None}, {}), RequestEnd.EMPTY_ANSWER, "without output"),
+        ((), RequestEnd.EMPTY_ANSWER, "without output"),
+        ((7,), RequestEnd.MALFORMED, "Expected `object | null`"),
+    ],
+)
+def test_every_text_has_its_vector_or_nothing_was_served(given, kind, says):
+    """A server that embedded one text of three was three times as quick, and nothing was said."""
+    ended, notes, record = answer(reader=EmbeddingsLanguage(3).reader(False), whole=vectors(*given))
+    assert (ended, record.output_tokens[0]) == (kind, UNKNOWN_TOKENS)
+    assert says in "".join(notes)
+
+
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "says"),
+    [
+        (b"text/event-stream", "http.LARGEST_EVENT_BYTES", "no end of an event in 1 MiB"),
+        (b"application/json", "answer.LARGEST_BODY_BYTES", "no end of the answer in 1 MiB"),
+    ],
+)
+def test_an_answer_without_an_end_is_given_up(kind, bound, says, monkeypatch):
+    """A server that never ends an event, or a body: what is held of it has a bound."""
+    monkeypatch.setattr(f"lynxbench.load.{bound}", 1 << 20)
+    chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
+    owner, store = Owner(), RowStore()
+    connection = Connection(owner, OpenAiReader(False), store, TicketTimeouts())
+    connection.connection_made(SilentTransport())
+    connection.send(Ticket(0, 900, b"request"))
+    connection.data_received(PLAIN % kind + b"6\r\ndata: \r\n")
+    for _ in range(16):
+        connection.data_received(chunk)
+    assert owner.kinds == [RequestEnd.MALFORMED]
+    assert says in owner.notes[0]
+
+
+def test_an_error_beside_choices_that_are_null_is_one_where_forms_are_checked():
+    kind, notes, _ = answer(event({"choices": None, "error": "out of memory"}), reader=StructuredReader(False))
+    assert (kind, notes) == (RequestEnd.STREAM_ERROR, ['stream error: "out of memory"'])
+
+
+@pytest.mark.parametrize("early", [{"prompt_tokens": 10}, {"prompt_tokens": 10, "completion_tokens": 0}])
+def test_usage_that_comes_first_ends_no_answer(early):
+    """It counts the prompt; what breaks off after it was taken for whole."""
+    kind, notes, _ = answer(usage(**early), piece(), piece())
+    assert (kind, notes) == (RequestEnd.STREAM_ERROR, ["stream error: the answer broke off before its last event"])
+    kind, _, record = answer(usage(**early), piece(), piece(), USAGE)
+    assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
+
+
+def test_an_input_of_no_tokens_takes_no_count_back():
+    """Servers that count the prompt at the start of a message write 0 at its end."""
+    told = {"input_tokens": 5, "cache_read_input_tokens": 20, "output_tokens": 1}
+    start = event({"type": "message_start", "message": {"usage": told}})
+    delta = event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}})
+    last = event({"type": "message_delta", "usage": {"input_tokens": 0, "output_tokens": 2}})
+    stop = event({"type": "message_stop"})
+    kind, _, record = answer(start, delta, last, stop, reader=MessagesReader())
+    assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 2)
+    assert (record.input_tokens[0], record.cached_tokens[0]) == (25, 20)
+    kind, _, record = answer(delta, last, stop, reader=MessagesReader())
+    assert (kind, record.input_tokens[0]) == (RequestEnd.OK, UNKNOWN_TOKENS)
+
+
+def test_choices_that_are_null_are_none():
+    kind, _, record = answer(piece(), FINISH, event({"choices": None, "usage": {"completion_tokens": 7}}), DONE)
+    assert (kind, record.output_tokens[0]) == (RequestEnd.OK, 7)
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_thoughts_are_output_before_the_answer_whatever_they_are_called(name):
+    thought = event({"choices": [{"delta": {name: "hm"}}]})
+    kind, _, record = answer(thought, FINISH, USAGE, DONE)
+    assert (kind, record.first_token_ns[0] > 0, record.first_answer_ns[0]) == (RequestEnd.OK, True, 0)
+
+
+@pytest.mark.parametrize("cached", [11, 2**31 - 1])
+def test_no_more_comes_from_a_cache_than_was_read(cached):
+    """A report said that 400 % of the input came from it."""
+    counts = {"prompt_tokens": 10, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": cached}}
+    _, _, record = answer(piece(), FINISH, event({"choices": [], "usage": counts}), DONE)
+    assert (record.input_tokens[0], record.cached_tokens[0]) == (10, UNKNOWN_TOKENS)
+    told = {"input_tokens": 10, "output_tokens": 7, "input_tokens_details": {"cached_tokens": cached}}
+    whole = {"type": "response.completed", "response": {"status": "completed", "usage": told}}
+    delta = event({"type": "response.output_text.delta", "delta": "a"})
+    kind, _, record = answer(delta, event(whole), reader=ResponsesReader())
+    assert (kind, record.input_tokens[0], record.cached_tokens[0]) == (RequestEnd.OK, 10, UNKNOWN_TOKENS)
 
 
 def test_a_byte_order_mark_takes_no_event_away():

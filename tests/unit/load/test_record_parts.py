@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import COLUMNS, Health, LoadRecord, RequestEnd, merge
-from lynxbench.load.record_parts import judge_each, moved, moved_rows, part_of
+from lynxbench.load.record_parts import judge_each, moved, moved_rows, part_of, unpaced_rows, unpaced_share
 
 
 def health(process: int) -> Health:
@@ -54,6 +56,27 @@ def test_moving_keeps_every_distance_and_what_never_happened(by_ns: int) -> None
     back = moved(after, -by_ns)
     assert np.array_equal(back.event_ns, before.event_ns)
     assert np.array_equal(back.health[0].lag_at_ns, before.health[0].lag_at_ns)
+
+
+def test_what_was_not_seen_to_come_shows_no_time_per_token() -> None:
+    """Of four answers of 16 tokens: streamed, at once, after thoughts that were kept back, after thoughts that came."""
+    begun = np.array([100, 100, 100, 50])
+    tokens, thoughts = np.full(4, 16), np.array([-1, -1, 12, 12])
+    answers = replace(
+        record(0, 1000, rows=4),
+        first_token_ns=begun,
+        first_answer_ns=np.full(4, 100),
+        output_tokens=tokens,
+        reasoning_tokens=thoughts,
+        event_offsets=np.array([0, 2, 3, 5, 7]),
+        event_ns=np.array([100, 140, 100, 100, 140, 50, 140]),
+        event_coalesced=np.zeros(7, dtype=np.bool_),
+    )
+    assert unpaced_rows(answers).tolist() == [False, True, True, False]
+    assert unpaced_share(answers) == 0.5
+    alone = replace(answers, output_tokens=np.array([1, 1, -1, 0]))
+    assert not unpaced_rows(alone).any()
+    assert unpaced_share(alone) is None
 
 
 def test_rows_of_a_run_under_way_move_alike() -> None:

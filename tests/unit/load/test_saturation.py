@@ -284,6 +284,15 @@ def test_failed_requests_are_late_ones() -> None:
     assert found.passed_per_s == pytest.approx(48, rel=0.06)
 
 
+def test_a_budget_of_minutes_is_written_as_people_write_it() -> None:
+    rule = SearchRule(max_seconds=150.0)
+    found = by_formula(lambda rate: [min(1.0, 0.001 * (rate / 5) ** 20)], [LatencyBound(1.0, 0.001)], 10.0, rule)
+    assert not found.confirmed
+    told = re.search(r"a budget of about (\S+) s would decide it", found.note)
+    assert told is not None
+    assert told[1].isdigit(), "1.6e+03 s says nothing to most"
+
+
 def test_the_budget_is_kept_and_said() -> None:
     rule = SearchRule(max_seconds=15.0)
     found = by_formula(lambda rate: [min(1.0, 0.01 * (rate / 50) ** 20)], [LatencyBound(1.0, 0.01)], 100.0, rule)

@@ -117,6 +117,31 @@ def test_one_request_meets_its_bounds_by_itself():
     assert np.isinf(request_latency_ms(some, SloMetric.LATENCY)[3])
 
 
+def test_the_texts_of_a_batch_are_counted_together():
+    """Every batch of embeddings was said to have so many times the agreed tokens."""
+    text = served_contract("http://127.0.0.1:8000/v1").replace("task: generate", "task: embed\n  batch: 4")
+    embed = parse_contract("\n".join(line for line in text.splitlines() if "output_tokens" not in line))
+    together = figures(tokens=figures().tokens.model_copy(update={"input_mean": 40.0}))
+    assert judge_requests(embed, together) == []
+    assert judge_requests(embed, together, rules=10) == [
+        "prompts had 40.0 tokens on average by the server's count, the contract asks for 10.0"
+    ]
+    (doubt,) = judge_requests(embed, figures())
+    assert doubt.endswith("the contract asks for 40.0")
+
+
+def test_answers_that_came_at_once_have_no_time_per_token():
+    some = streamed()
+    mixed = replace(some, unpaced=np.arange(len(some)) % 2 == 0)
+    value = request_latency_ms(mixed, SloMetric.TIME_PER_TOKEN)
+    assert np.isnan(value[::2]).all()
+    assert value[1::2] == pytest.approx(ITL_S * 1e3)
+    none = replace(some, unpaced=np.ones(len(some), dtype=bool))
+    measured = measure_load(contract(), [ServedRun(0, (0, 1), none)], coalesced=False).measured
+    assert SloMetric.TIME_PER_TOKEN not in measured.latency_ms
+    assert [slo.verdict for slo in measured.slo] == ["met", "unresolved"]
+
+
 def figures(**changes: object) -> LoadFigures:
     values: dict[str, object] = {
         "load": "open loop",
@@ -149,6 +174,12 @@ def figures(**changes: object) -> LoadFigures:
         ),
         ({"tokens": {"input_mean": 20.0}}, "20.0 tokens on average by the server's count"),
         ({"tokens": {"shorter_share": 0.3}}, "30.0% of the answers ended before"),
+        (
+            {"tokens": {"longer_share": 0.02, "output_mean": 800.0}},
+            r"2.0% .* more output tokens .* \(800.0 on average\)",
+        ),
+        ({"tokens": {"longer_share": 0.005}}, ""),
+        ({"tokens": {"unpaced_share": 0.5}}, "50.0% of the answers show no time per token, which the objective bounds"),
         ({"tokens": {"source": "unknown"}}, "output tokens are unknown"),
         ({"cache": {"cached_share": 0.5}}, "50% of the input tokens came from the prefix cache"),
     ],

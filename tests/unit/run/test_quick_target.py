@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -28,13 +29,15 @@ def _no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def answering(body: str, status: int = 200, software: str = "plain") -> Iterator[str]:
+def answering(body: str, status: int = 200, software: str = "plain", place: str = "") -> Iterator[str]:
     """A server that gives one answer to every question."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response_only(status)
             self.send_header("Server", software)
+            if place:
+                self.send_header("Location", place)
             self.send_header("Content-Length", str(len(body.encode())))
             self.end_headers()
             self.wfile.write(body.encode())
@@ -225,6 +228,52 @@ def test_an_embedding_model_is_asked_to_embed() -> None:
 def test_a_server_that_cannot_be_looked_at_says_why(status: int, body: str, says: str) -> None:
     with answering(body, status) as url, pytest.raises(CannotRun, match=says):
         find_target(url)
+
+
+def test_a_gateway_of_ten_thousand_models_is_looked_through() -> None:
+    names = [
+        f"somebody/a-model-with-a-rather-long-name-{number:05d}-of-a-variant-that-nobody-knows"
+        for number in range(10_000)
+    ]
+    with answering(models(*names)) as url:
+        assert find_target(url, model=names[-1]).model == f"served:{names[-1]}"
+        assert any("first model of 10000" in guess for guess in find_target(url).guesses)
+
+
+def test_a_list_beyond_every_bound_is_not_called_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick_target, "MOST_BYTES", 1 << 20)
+    with answering(models("m" * (1 << 20))) as url, pytest.raises(CannotRun, match="longer than 1 MiB"):
+        find_target(url)
+
+
+def test_a_server_that_leads_elsewhere_says_where() -> None:
+    said = r"307; it leads to https://models\.example/\\x1b\[2Jv1/models"
+    with (
+        answering("", 307, place="https://models.example/\x1b[2Jv1/models") as url,
+        pytest.raises(CannotRun, match=said),
+    ):
+        find_target(url)
+
+
+def test_a_list_of_models_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then ends no wait; all of them together have a bound."""
+    monkeypatch.setattr(quick_target, "WHOLE_S", 0.4)
+    over = threading.Event()
+
+    def trickle() -> None:
+        with listening.accept()[0] as asked:
+            asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not over.wait(0.05):
+                with suppress(OSError):
+                    asked.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        with pytest.raises(CannotRun, match=r"no whole answer within 0\.4 s"):
+            find_target(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+        over.set()
+        thread.join(timeout=5)
 
 
 def test_nobody_there_is_asked_whether_it_runs() -> None:

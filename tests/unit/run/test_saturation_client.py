@@ -13,14 +13,15 @@ from lynxbench.contract.loader import parse_contract
 from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.served import ask_first, build_exchange
 from lynxbench.errors import CannotRun
+from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.load_record import COLUMNS, LoadRecord, RequestEnd, RowStore, assemble, read_record
 from lynxbench.load.plan import LoadPlan, OpenLoop
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.load_figures import SaturationRecord
 from lynxbench.model.samples import Float64
-from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob
-from lynxbench.run.saturation_client import ServerWatch, search
+from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of
+from lynxbench.run.saturation_client import ServerWatch, describe_refusals, search
 from saturations import assert_honest
 from served import served_contract
 
@@ -102,6 +103,48 @@ def test_a_server_that_completes_nothing_has_no_ceiling(tmp_path, monkeypatch) -
         exchange = build_exchange(contract, run=0, calibration=TokenCalibration(True, 1.0, 0.0))
         with pytest.raises(CannotRun, match="no request was completed in 1 s at 16 in flight"):
             search(job, exchange, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [(Behaviour(usage=False), "sends no usage"), (Behaviour(tokens_per_event=50), "come all at once")],
+)
+def test_a_bound_that_no_answer_could_miss_is_not_searched_by(behaviour, why, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
+    slo = "{metric: time-per-token, percentile: 90, at_most: 1 ms}"
+    with running_server(behaviour) as server:
+        contract = parse_contract(served_contract(server.url, arrival=SEARCH.format(budget="15 s"), tokens=4, slo=slo))
+        job = ClientJob(index=0, restart=0, contract=contract, clients=1, search=True)
+        exchange = build_exchange(contract, run=0, calibration=TokenCalibration(True, 1.0, 0.0))
+        with pytest.raises(CannotRun, match=f"bounds time-per-token, which 100% of the answers do not show .*{why}"):
+            search(job, exchange, tmp_path)
+
+
+def test_a_server_that_refuses_is_not_said_to_let_wait() -> None:
+    """A limiter that lets two in three through: nobody waits, and nothing inside the server is at its limit."""
+    with running_server(Behaviour(http500=1 / 3)) as server:
+        contract = parse_contract(served_contract(server.url))
+        exchange = build_exchange(contract, run=0, calibration=TokenCalibration(True, 1.0, 0.0))
+        plan = plan_of(contract, exchange, OpenLoop(np.arange(90, dtype=np.int64) * 5_000_000), 3.0, 1)
+        record = run_probe(plan)
+    refused = record.counts()["http_error"]
+    assert 20 < refused < 40
+    assert describe_refusals([record, record], 0.1) == (
+        f"what the server lets in: of 180 requests at the highest rates {2 * refused} were refused "
+        f"(http error 500: {2 * refused})"
+    )
+    assert describe_refusals([record], 0.5) == describe_refusals([], 0.1) == ""
+
+
+def test_where_no_rate_failed_nothing_is_said_to_wait() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        watch = ServerWatch(listening.getsockname()[1])
+        watch.begin(10.0)
+        time.sleep(0.3)
+        said = watch.describe(None)
+    assert "no rate was shown to fail, so that nothing is known to be at its limit" in said or "CPUs: the" in said
 
 
 def test_a_busy_thread_is_named() -> None:

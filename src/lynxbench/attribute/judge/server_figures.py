@@ -71,6 +71,8 @@ class ServedFigures:
     conditions: tuple[DeviceCondition, ...] = ()
     network: float = 0.0
     """Share of a request that the client waited beyond what the server counts."""
+    others: str = ""
+    """Whether others asked the server meanwhile, in words: whose limit shows is then not known."""
 
     @property
     def busy(self) -> float:

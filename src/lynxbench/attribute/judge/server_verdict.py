@@ -6,12 +6,10 @@ from lynxbench.attribute.judge.causes import CLEAR_LEAD, NO_GAIN, Judgement
 from lynxbench.attribute.judge.served_limits import find_ceiling, find_demand, find_limits, floor_share
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import Limit, ServedFigures
+from lynxbench.attribute.tile.other_clients import FEWEST_LOOKS
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.layers import Layer
-
-FEWEST_LOOKS = 6
-"""Three seconds of them: with fewer, one odd moment decides what stands in a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,8 @@ def judge_server(figures: ServedFigures, split: RequestSplit | None) -> ServerVe
     limits = find_limits(figures)
     shares = _shares(split)
     if doubt:
-        return ServerVerdict(
-            _open(doubt, shares, limits, "measure again, for longer, and keep the server up"), None, (), tuple(limits)
-        )
+        step = ALONE if figures.others else "measure again, for longer, and keep the server up"
+        return ServerVerdict(_open(doubt, shares, limits, step), None, (), tuple(limits))
     if not limits:
         lead = find_ceiling(figures) or find_demand(figures)
         if lead is None:
@@ -46,6 +43,7 @@ def judge_server(figures: ServedFigures, split: RequestSplit | None) -> ServerVe
 
 
 NEXT = "have the server's own kernels traced (its profiler), and give the trace to `lynxbench trace`"
+ALONE = "measure again while nobody else asks the server"
 HELD = ("neighbour", "clock", "power")
 
 
@@ -103,7 +101,7 @@ def _doubt(figures: ServedFigures) -> str:
         return "the server's counters went back while it was asked: it was restarted"
     if series.looks < FEWEST_LOOKS:
         return f"the server's series hold {series.looks} looks at the counted time, too few to tell a queue by"
-    return ""
+    return figures.others
 
 
 def _nothing(figures: ServedFigures) -> str:

@@ -175,6 +175,10 @@ def _tokens_text(load: LoadFigures) -> str:
         parts.append(f"{words.digits(tokens.reasoning_mean)} of them before the answer itself")
     if tokens.shorter_share:
         parts.append(f"{words.percent(tokens.shorter_share)} of answers shorter than asked")
+    if tokens.longer_share:
+        parts.append(f"{words.percent(tokens.longer_share)} of answers longer than asked")
+    if tokens.unpaced_share:
+        parts.append(f"{words.percent(tokens.unpaced_share)} of answers without a time per token (all sent at once)")
     if tokens.coalesced_share:
         parts.append(f"{words.percent(tokens.coalesced_share)} of events read together with others")
     return ", ".join(parts)
