@@ -188,7 +188,7 @@ workload:
   precisions: [fp32, int8]
   input_tokens: {distribution: fixed, value: 8}
   output_tokens: {distribution: fixed, value: 4}
-engine: {name: torch}
+engine: {name: torch, threads: 1}
 protocol:
   {restarts: 1, steady: {drift: 20 %, window: 300 ms}, min_duration: 2400 ms, limit: 2400 ms, foreign_load: 100 %}
 policy: {accuracy: {metric: perplexity, largest_loss: 20 %}}
