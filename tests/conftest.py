@@ -35,6 +35,8 @@ LONG = (
     "tests/unit/engines/test_torch_attention.py",
     "tests/e2e/test_experiment.py",
     "tests/e2e/test_real_servers.py",
+    "tests/e2e/test_run.py",
+    "tests/e2e/test_serving.py",
     "tests/e2e/test_fleet_dispatch.py",
     "tests/e2e/test_fleet.py",
     "tests/e2e/test_wheel.py",
@@ -48,8 +50,9 @@ LONG = (
     "tests/unit/stats/test_changepoints.py",
     "tests/unit/stats/test_composition.py",
     "tests/e2e/test_notebooks.py",
+    "tests/unit/watch/test_regressions.py",
 )
-"""Files that take half a minute and more of a processor: no process is left alone with one of them at the end."""
+"""Files that take half a minute and more, working or waiting: no process is left alone with one of them at the end."""
 
 
 # What collecting brings in stays to the end: the garbage collector need not walk through it again and again.

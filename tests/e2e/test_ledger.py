@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import PAUSING, QUICK_CONTRACT, SPINNING
+from command_line import PAUSING, QUICK_CONTRACT
 from killing import acknowledged_before_kill, stored_in
 from lynxbench.errors import ExitCode, LynxbenchError
 from lynxbench.evidence.documents import read_result
@@ -94,7 +94,7 @@ def _long(folder: Path) -> Path:
     folder.mkdir()
     contract = QUICK_CONTRACT.replace("duration: 400 ms", "duration: 1 s").replace("limit: 600 ms", "limit: 1 s")
     (folder / "spin.yaml").write_text(contract)
-    (folder / "spinning.py").write_text(SPINNING)
+    (folder / "spinning.py").write_text(PAUSING)
     return folder
 
 

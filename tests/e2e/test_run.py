@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench, lynxbench_here
+from command_line import PAUSING, QUICK_CONTRACT, SPINNING, CommandRun, lynxbench, lynxbench_here
 from lynxbench.evidence.documents import check_samples, read_result
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.load.journal import count_journal
@@ -82,7 +82,7 @@ def test_json_alone_goes_to_standard_output(spin_command: CommandRun, spin_run: 
 def _long_folder(tmp_path: Path) -> Path:
     contract = QUICK_CONTRACT.replace("duration: 400 ms", "duration: 2 s").replace("limit: 600 ms", "limit: 2 s")
     (tmp_path / "spin.yaml").write_text(contract)
-    (tmp_path / "spinning.py").write_text(SPINNING)
+    (tmp_path / "spinning.py").write_text(PAUSING)
     return tmp_path
 
 
@@ -188,7 +188,7 @@ workload:
   precisions: [fp32, int8]
   input_tokens: {distribution: fixed, value: 8}
   output_tokens: {distribution: fixed, value: 4}
-engine: {name: torch}
+engine: {name: torch, threads: 1}
 protocol:
   {restarts: 1, steady: {drift: 20 %, window: 300 ms}, min_duration: 2400 ms, limit: 2400 ms, foreign_load: 100 %}
 policy: {accuracy: {metric: perplexity, largest_loss: 20 %}}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import http.client
 import json
+import shutil
 import tempfile
 import threading
 import time
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -49,7 +52,7 @@ from lynxbench.watch.store import now_text, store_url
 from lynxbench.watch.store_tables import notices
 from report_cases import SHAPES
 
-TEAM, OTHER = "ml-platform", "infrastructure"
+TEAM, OTHER, HOST = "ml-platform", "infrastructure", "bench"
 PASSWORD = "correct horse battery"
 ROLES: dict[str, frozenset[AccessScope]] = {
     "reader": frozenset({AccessScope.READ}),
@@ -193,10 +196,14 @@ class Team:
             return path.read_bytes()
 
 
+def team_in(name: str, folder: Path) -> Team:
+    """A team whose home is there already."""
+    return Team(name, folder / name, {"LYNXBENCH_HOME": str(folder / name)})
+
+
 def make_team(name: str, folder: Path) -> Team:
-    home = folder / name
-    home.mkdir(parents=True, exist_ok=True)
-    team = Team(name, home, {"LYNXBENCH_HOME": str(home)})
+    team = team_in(name, folder)
+    team.home.mkdir(parents=True, exist_ok=True)
     team.keyring.create(name, name, (Role.RUNNER, Role.WITNESS), datetime.now(UTC) - timedelta(minutes=1))
     return team
 
@@ -332,26 +339,27 @@ def fill(ledger: OpenLedger, key: SigningKey, shapes: tuple[str, ...]) -> tuple[
     return results, drawn
 
 
-def make_world(
-    folder: Path,
-    *,
-    shapes: tuple[str, ...] = ("software-bound",),
-    decisions: bool = True,
-    database: str | None = None,
-    **settings: Any,
-) -> World:
-    """Everything but the port; `decisions` are those of the demonstration, which take as long as the rest."""
-    team, other, host = (make_team(name, folder) for name in (TEAM, OTHER, "bench"))
+@dataclass(frozen=True)
+class Filled:
+    """A folder with teams, a ledger and a server's users; every world of its kind begins as a copy of it."""
+
+    folder: Path
+    tokens: dict[str, str]
+    results: list[Result]
+    drawn: list[str]
+    analyses: dict[str, str]
+
+
+@cache
+def filled(shapes: tuple[str, ...], decisions: bool) -> Filled:
+    """Made once in a process: signing, recording and hashing passwords take seconds, copying takes none."""
+    folder = Path(tempfile.mkdtemp(prefix="lynxbench-filled-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    team, other, host = (make_team(name, folder) for name in (TEAM, OTHER, HOST))
     for friend in (team, other):
         card = friend.keyring.keys.card(friend.name)
         host.keyring.change_trust(lambda trust, card=card: trust.adding(card, datetime.fromisoformat(card.made_at)))
-    environment = {**host.environment}
-    if database is not None:
-        environment |= {"LYNXBENCH_LEDGER": database, "LYNXBENCH_BLOBS": str(folder / "blobs")}
-    location = locate(None, environment)
-    assert location is not None
-    drawn: list[str] = []
-    with open_ledger(location, environment, create=True, example=True) as ledger:
+    with open_ledger(host.location, host.environment, create=True, example=True) as ledger:
         results, drawn = fill(ledger, team.key, shapes)
         doubt = ResultContested(result_id=results[3].result_id, reason="the inlet air was 9 K warmer that night")
         ledger.log.append(seal(doubt, other.key))
@@ -359,8 +367,7 @@ def make_world(
         analyses = plant(ledger, team.key, folder / "planted", results, fleet)
         if decisions:
             demonstrate(ledger, host.key, host.keyring.trust, folder, pdf=False)
-    wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
-    server = Server(ServerSettings(**{**wanted, **settings}), location, store_url(None, location))
+    server = opened(folder, host)
     tokens = {}
     for role, scopes in ROLES.items():
         server.access.add_user(role, TEAM, scopes, PASSWORD)
@@ -372,8 +379,27 @@ def make_world(
     for friend in (team, other):
         card = friend.keyring.keys.card(friend.name)
         server.keys.register(canonical(card.model_dump_json().encode()), "test")
+    server.stop()
+    return Filled(folder, tokens, results, drawn, analyses)
+
+
+def opened(folder: Path, host: Team, **settings: Any) -> Server:
+    """A server over a host's ledger, with these settings."""
+    wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads"}
+    wanted["environment"] = {**host.environment}
+    return Server(ServerSettings(**{**wanted, **settings}), host.location, store_url(None, host.location))
+
+
+def make_world(
+    folder: Path, *, shapes: tuple[str, ...] = ("software-bound",), decisions: bool = True, **settings: Any
+) -> World:
+    """Everything but the port; `decisions` are those of the demonstration, which take as long as the rest."""
+    made = filled(shapes, decisions)
+    shutil.copytree(made.folder, folder, dirs_exist_ok=True)
+    team, other, host = (team_in(name, folder) for name in (TEAM, OTHER, HOST))
+    server = opened(folder, host, **settings)
     server.changed()
-    return World(server, team, other, tokens, results, drawn, analyses)
+    return World(server, team, other, {**made.tokens}, [*made.results], [*made.drawn], {**made.analyses})
 
 
 def plant_notice(world: World, name: str, result: Result, **more: str | None) -> None:
