@@ -457,7 +457,7 @@ def test_llamacpp_is_asked_labelled_and_greedy_prompts(llamacpp, tmp_path):
 
 def test_answers_of_trained_weights_can_tell(llamacpp):
     """SmolLM2 held against itself is a go: its answers depend on the prompt, and it prefers tokens."""
-    asks = "accuracy: {greedy: {prompts: 6, tokens: 8}}\n"
+    asks = "accuracy: {greedy: {prompts: 12, tokens: 8}}\n"
     arrival = "{process: closed, concurrency: 1}"
     contract = parse_contract(LLAMA.format(url=llamacpp.url, tokens=2, arrival=arrival) + asks, "llama.yaml")
     twice = [collect_answers(contract, Executor(schema_version=1, layers={}))[0] for _ in range(2)]
