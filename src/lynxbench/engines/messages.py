@@ -120,9 +120,7 @@ class MessagesReader(PlainReader):
         # The form counts what came from a cache apart from the rest of the input.
         cached = usage.cache_read_input_tokens
         total = usage.input_tokens + (cached or 0) + (usage.cache_creation_input_tokens or 0)
-        if (
-            total == 0
-        ):  # a prompt has tokens: servers that count it at the start fill the last event with a place-holder
+        if total == 0:  # a prompt has tokens: who counts it at the start fills the last event with a place-holder
             return
         self.input_tokens = total
         if cached is not None:

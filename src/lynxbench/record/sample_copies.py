@@ -18,8 +18,9 @@ from lynxbench.ledger.ledger_tables import figures, results
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.queries import find_result, find_results
-from lynxbench.ledger.rerun_samples import Durations, durations_in, means_of, share_a_mean, shared_processes
+from lynxbench.ledger.rerun_samples import means_of, share_a_mean
 from lynxbench.ledger.run_owners import identities
+from lynxbench.ledger.sample_durations import Durations, durations_in, shared_processes
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultRecorded
 from lynxbench.model.verification import Check, CheckOutcome, cannot, fails, holds

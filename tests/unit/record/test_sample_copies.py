@@ -16,8 +16,8 @@ from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.rerun_samples import shared_processes
 from lynxbench.ledger.result_standings import standings
+from lynxbench.ledger.sample_durations import shared_processes
 from lynxbench.model.entries import RerunVerdict, ResultRerun
 from lynxbench.model.standing import Standing
 from lynxbench.model.verification import Check, CheckOutcome
