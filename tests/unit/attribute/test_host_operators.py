@@ -32,6 +32,7 @@ def judge(write_trace: Write, make_event: Make, ceilings: tuple[Ceiling, ...]) -
         recorded: dict[str, Any] = PICTURE,
         lasts: float = 98.0,
         runtime: bool = True,
+        linked: bool = False,
     ) -> Attribution:
         events, number = [], 0
         for step in range(6):
@@ -49,7 +50,10 @@ def judge(write_trace: Write, make_event: Make, ceilings: tuple[Ceiling, ...]) -
                 ]  # fmt: skip
             for turn in range(30):
                 begin = at + 100.0 + turn * 100.0
-                events.append(make_event(name, begin, lasts, **recorded))
+                mine = {"External id": 1000 + 100 * step + turn} if linked else {}
+                events.append(make_event(name, begin, lasts, **recorded, **mine))
+                if linked:
+                    events.append(make_event("its_kernel", begin + 5, 2.0, cat="kernel", tid=7, stream=7, **mine))
                 if call is not None:
                     events.append(make_event(call, begin + 1, 5.0, cat="cuda_runtime"))
             ids = {"correlation": number + 1, "External id": number + 1}
@@ -84,6 +88,7 @@ def test_work_on_what_was_fetched_is_the_transfers(judge: Judge) -> None:
     [
         pytest.param({"call": "cudaLaunchKernel"}, id="they launch"),
         pytest.param({"call": "cudaMemcpyAsync"}, id="they copy"),
+        pytest.param({"linked": True}, id="kernels bear their numbers, and the calls are lost"),
         pytest.param({"recorded": {"Input Dims": [[1]], "Input type": ["float"]}}, id="on a scalar"),
         pytest.param({"recorded": {}}, id="on operands that nobody recorded"),
         pytest.param({"name": "aten::view"}, id="views"),

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind, operator_kind
-from lynxbench.attribute.read.trace import NONE, EventKind, Flags, Int64, Trace, distinct
+from lynxbench.attribute.read.trace import NONE, EventKind, Flags, Int64, Trace, distinct, match_ids
 from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, Tiles, find_lanes, tile_host
 from lynxbench.attribute.tile.steps import Activities, Steps, find_steps, is_input
 from lynxbench.model.attribution import Category
@@ -171,7 +171,9 @@ def _look_at_host(trace: Trace, activities: Activities, windows: Steps, rules: i
         took_ns=trace.dur_ns[activities.row],
         fetched=_fetches(trace, rules)[trace.name[activities.row]] & (trace.nbytes[activities.row] >= LARGE_BYTES),
         computes=computes,
-        computed=_computed_on_host(trace, computes) if rules >= SHORT_WORK else np.zeros(len(trace), dtype=bool),
+        computed=_computed_on_host(trace, computes, activities)
+        if rules >= SHORT_WORK
+        else np.zeros(len(trace), dtype=bool),
         begins_ns=find_steps(trace).start_ns if rules >= OWN_TAIL and windows.annotated else np.empty(0, np.int64),
         windows_end_ns=windows.end_ns,
     )
@@ -189,11 +191,15 @@ def _is_work(name: str) -> bool:
     return operator_kind(name) not in (OperatorKind.DISPATCH, OperatorKind.ALLOCATION, OperatorKind.SYNCHRONIZATION)
 
 
-def _computed_on_host(trace: Trace, computes: Flags) -> Flags:
-    """Operators that call nothing of the device's runtime in their time, and had operands to work on."""
+def _computed_on_host(trace: Trace, computes: Flags, activities: Activities) -> Flags:
+    """Operators that call nothing of the device's runtime in their time, and had operands to work on.
+
+    One whose number a device's activity bears launched it, whether the call was recorded or not.
+    """
     computed = np.zeros(len(trace), dtype=bool)
     calls, operators = trace.rows_of(EventKind.RUNTIME), trace.rows_of(EventKind.OPERATOR)
     operators = operators[computes[trace.name[operators]] & (trace.signature[operators] != NONE)]
+    operators = operators[match_ids(trace.external[activities.row], trace.external[operators]) == NONE]
     if not len(calls) or not len(operators):
         return computed  # without calls in the trace nobody knows who launched
     nbytes = np.array([call.footprint for call in trace.signatures])[trace.signature[operators]]
