@@ -14,6 +14,7 @@ Launched = tuple[str, list[Operand], float]
 """An operator, its operands, and the milliseconds of its kernel."""
 Judge = Callable[..., Attribution]
 Make = Callable[..., dict[str, Any]]
+LAYERS = 40
 
 
 def dense(*sizes: int) -> Operand:
@@ -48,3 +49,25 @@ def launched_steps(make_event: Make, operators: Sequence[Launched]) -> tuple[lis
             device += ms * 1e3
             at += 8.0
     return events, whole_us / 1e3
+
+
+def awaited_layers(make_event: Make, each_us: float, kernel_us: float, *, wait: bool) -> list[dict[str, Any]]:
+    """Steps of layers that are dispatched in 10 µs each; with `wait`, the host waits for every one of them."""
+    events, number = [], 0
+    for step in range(5):
+        at = step * (LAYERS * each_us + 30.0)
+        events.append(make_event(f"step#{step}", at, LAYERS * each_us + 25.0, cat="user_annotation"))
+        device = at
+        for layer in range(LAYERS):
+            begin, number = at + layer * each_us, number + 1
+            device = max(device, begin + 10.0)
+            events += [
+                make_event("aten::relu", begin, 10.0),
+                make_event("cudaLaunchKernel", begin + 5, 4.0, cat="cuda_runtime", correlation=number),
+                make_event("elementwise", device, kernel_us, cat="kernel", tid=7, stream=7, correlation=number),
+            ]
+            device += kernel_us
+            if wait:
+                events.append(make_event("cudaStreamSynchronize", begin + 10, each_us - 10, cat="cuda_runtime"))
+        events.append(make_event("cudaDeviceSynchronize", at + LAYERS * each_us, 20.0, cat="cuda_runtime"))
+    return events

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from attributed import attribute_by
+from launched_operators import LAYERS, awaited_layers
 from lynxbench.attribute.say.evidence_lines import say_plainly
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.layers import Layer
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
-LAYERS = 40
 
 
 @pytest.fixture
@@ -24,28 +24,6 @@ def attribute(write_trace: Write, ceilings: tuple[Ceiling, ...]) -> Callable[...
         return attribute_by(rules, write_trace(events), ceilings, step_ms)
 
     return judged
-
-
-def awaited_layers(make_event: Make, each_us: float, kernel_us: float, *, wait: bool) -> list[dict[str, Any]]:
-    """Steps of layers that are dispatched in 10 µs each; with `wait`, the host waits for every one of them."""
-    events, number = [], 0
-    for step in range(5):
-        at = step * (LAYERS * each_us + 30.0)
-        events.append(make_event(f"step#{step}", at, LAYERS * each_us + 25.0, cat="user_annotation"))
-        device = at
-        for layer in range(LAYERS):
-            begin, number = at + layer * each_us, number + 1
-            device = max(device, begin + 10.0)
-            events += [
-                make_event("aten::relu", begin, 10.0),
-                make_event("cudaLaunchKernel", begin + 5, 4.0, cat="cuda_runtime", correlation=number),
-                make_event("elementwise", device, kernel_us, cat="kernel", tid=7, stream=7, correlation=number),
-            ]
-            device += kernel_us
-            if wait:
-                events.append(make_event("cudaStreamSynchronize", begin + 10, each_us - 10, cat="cuda_runtime"))
-        events.append(make_event("cudaDeviceSynchronize", at + LAYERS * each_us, 20.0, cat="cuda_runtime"))
-    return events
 
 
 def test_dispatch_that_shows_only_behind_waits_is_theirs(
@@ -409,48 +387,3 @@ def test_evidence_of_a_large_device_shows_no_exponent(
     (said,) = [line for line in attribute_by(10, path, (copy,), 2.0).evidence if "over the whole step" in line]
     assert "at least 4,800 GB/s move of 4,280" in said
     assert any("4.8e+03 GB/s" in line for line in attribute_by(9, path, (copy,), 2.0).evidence)
-
-
-def fetched_layers(make_event: Make, dispatch_us: float) -> list[dict[str, Any]]:
-    """Steps of layers of 10 µs of kernel whose results are fetched, 90 µs each; the host dispatches slowly between."""
-    events, number = [], 0
-    each = dispatch_us + 100.0
-    for step in range(5):
-        at = step * (LAYERS * each + 30.0)
-        events.append(make_event(f"step#{step}", at, LAYERS * each + 25.0, cat="user_annotation"))
-        for layer in range(LAYERS):
-            begin, number = at + layer * each, number + 2
-            ends = begin + dispatch_us
-            kernel, copy = ({"correlation": one, "External id": one} for one in (number, number + 1))
-            events += [
-                make_event("aten::relu", begin, dispatch_us - 1.0, **{"External id": number}),
-                make_event("cudaLaunchKernel", ends - 6, 4.0, cat="cuda_runtime", **kernel),
-                make_event("elementwise", ends, 10.0, cat="kernel", tid=7, stream=7, **kernel),
-                make_event("aten::copy_", ends, 100.0, **{"External id": number + 1}),
-                make_event("cudaMemcpyAsync", ends + 1, 98.0, cat="cuda_runtime", **copy),
-                make_event("Memcpy DtoH (Device -> Pageable)", ends + 10, 90.0, cat="gpu_memcpy", tid=7, **copy),
-            ]
-    return events
-
-
-def test_a_host_that_copies_hold_up_may_start_operators_as_fast_as_any(
-    make_event: Make, attribute: Callable[..., Attribution]
-) -> None:
-    """60 µs an operator beside copies; without them 5 to 10: at the least the kernels of 0.4 ms are left."""
-    events, step_ms = fetched_layers(make_event, 60.0), LAYERS * 160e-3
-    said, before = (attribute(events, step_ms, rules=edition) for edition in (11, 10))
-    assert said.bottleneck is before.bottleneck is Category.TRANSFER
-    assert said.gain_if_removed.low == before.gain_if_removed.low
-    assert said.gain_if_removed.estimate == before.gain_if_removed.estimate
-    assert before.gain_if_removed.high < 6.4 / 0.5 <= said.gain_if_removed.high
-
-
-def test_who_takes_waits_out_may_write_the_calls_as_one(
-    make_event: Make, attribute: Callable[..., Attribution]
-) -> None:
-    events = awaited_layers(make_event, 60.0, 12.0, wait=True)
-    said, before = (attribute(events, LAYERS * 60e-3, rules=edition) for edition in (11, 10))
-    assert said.bottleneck is before.bottleneck is Category.SYNCHRONIZATION
-    assert said.gain_if_removed.high >= before.gain_if_removed.high
-    assert said.gain_if_removed.low == before.gain_if_removed.low
-    assert any("calls that are alike made one" in line for line in said.evidence)

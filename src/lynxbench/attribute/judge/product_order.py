@@ -9,9 +9,9 @@ it is allowed. Who reads the result after the step is not seen.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
-from lynxbench.attribute.judge.time_book import TimeBook
-from lynxbench.attribute.judge.unread_results import LaunchedOperator, launched_operators
+from lynxbench.attribute.judge.unread_results import LaunchedOperator
 from lynxbench.attribute.read.operands import OperandTensor
 
 SUMS = frozenset({"aten::sum", "aten::mean"})
@@ -68,12 +68,28 @@ class _Product:
         return self.elements >= TIMES_LARGER * inputs
 
 
-def find_dear_order(book: TimeBook) -> DearOrder | None:
-    """The results of the last step whose other order saves most work; None where no product's operands show it."""
-    launched = launched_operators(book)
+class _Read(NamedTuple):
+    """An operand as large as some product's result, and who has it."""
+
+    place: int
+    operator: LaunchedOperator
+    tensor: OperandTensor
+
+
+def find_dear_order(launched: Sequence[LaunchedOperator]) -> DearOrder | None:
+    """Of a step's operators in their order: the results whose other order saves most; None where none are shown."""
     products = [one for place, operator in enumerate(launched) if (one := _product(place, operator)) is not None]
     large = sorted((one for one in products if one.is_larger), key=lambda one: (one.elements, one.place))
-    found = (_other_order(launched, tuple(made)) for _, made in groupby(large, key=lambda one: one.elements))
+    if not large:
+        return None
+    unknown = max((place for place, operator in enumerate(launched) if not operator.known), default=-1)
+    reads: dict[int, list[_Read]] = {product.elements: [] for product in large}
+    for place, operator in enumerate(launched):
+        for tensor in operator.call.tensors:
+            if tensor.elements in reads:
+                reads[tensor.elements].append(_Read(place, operator, tensor))
+    sizes = ((size, tuple(made)) for size, made in groupby(large, key=lambda one: one.elements))
+    found = (_other_order(made, reads[size]) for size, made in sizes if made[0].place > unknown)
     return max((one for one in found if one is not None), key=lambda one: one.took_ns, default=None)
 
 
@@ -86,27 +102,23 @@ def _product(place: int, operator: LaunchedOperator) -> _Product | None:
     return _Product(place, matrices, rows, inner, right.sizes[-1], left.dtype, left.item_bytes, operator.took_ns)
 
 
-def _other_order(launched: Sequence[LaunchedOperator], made: tuple[_Product, ...]) -> DearOrder | None:
+def _other_order(made: tuple[_Product, ...], reads: Sequence[_Read]) -> DearOrder | None:
     """What the other order takes for results of one size; None where one of them may be wanted as it is."""
     one = made[0]
     makers = {product.place for product in made}
-    if any(product.shape != one.shape for product in made):
+    once = len({read.place for read in reads}) == len(reads) >= len(made)
+    if not once or any(product.shape != one.shape for product in made):
         return None
-    took, flops, moved, readers = float(sum(product.took_ns for product in made)), 0.0, 0.0, 0
-    for place, operator in enumerate(launched):
-        if place > one.place and not operator.known:
+    took, flops, moved = float(sum(product.took_ns for product in made)), 0.0, 0.0
+    for read in reads:
+        width = _width_of(read.operator, read.tensor) if read.tensor.dtype == one.dtype else 0
+        if not width or read.place < one.place or read.place in makers:
             return None
-        as_large = [tensor for tensor in operator.call.tensors if tensor.elements == one.elements]
-        if not as_large:
-            continue
-        width = _width_of(operator, as_large[0]) if len(as_large) == 1 and as_large[0].dtype == one.dtype else 0
-        if not width or place < one.place or place in makers:
-            return None
-        took, readers = took + operator.took_ns, readers + 1
+        took += read.operator.took_ns
         flops += 2.0 * one.matrices * one.inner * width * (one.rows + one.columns)
         factors = one.matrices * one.inner * (one.rows + one.columns + 2 * width)
         moved += one.item_bytes * (factors + one.matrices * width * (one.rows + one.columns))
-    return DearOrder(one.elements, took, flops, moved, one.dtype) if readers >= len(made) else None
+    return DearOrder(one.elements, took, flops, moved, one.dtype)
 
 
 def _width_of(operator: LaunchedOperator, read: OperandTensor) -> int:

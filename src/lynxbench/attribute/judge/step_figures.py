@@ -18,7 +18,7 @@ from lynxbench.attribute.judge.least_time import (
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.product_order import DearOrder, find_dear_order
 from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
-from lynxbench.attribute.judge.unread_results import UnreadResult, find_unread
+from lynxbench.attribute.judge.unread_results import UnreadResult, find_unread, launched_operators
 from lynxbench.model.attribution import Bound, Category, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
@@ -204,9 +204,10 @@ def measure_steps(
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
     fusion = find_fusion(book, joined=rules >= ACCOUNTED, summed=rules >= SUMMED)
-    unread = find_unread(book, diagonals=rules >= LINEAR) if rules >= NEEDED else None
+    launched = launched_operators(book) if rules >= NEEDED else ()
+    unread = find_unread(launched, book.usual_ns, diagonals=rules >= LINEAR)
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
-    dear = find_dear_order(book) if rules >= LINEAR else None
+    dear = find_dear_order(launched) if rules >= LINEAR else None
     return StepFigures(
         book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread, host, dear
     )

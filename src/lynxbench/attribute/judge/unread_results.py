@@ -74,13 +74,12 @@ class LaunchedOperator:
         return (left, right) if whole else None
 
 
-def find_unread(book: TimeBook, *, diagonals: bool = True) -> UnreadResult | None:
-    """The product of the last step that makes most in vain; None where no product's operands show it.
+def find_unread(launched: Sequence[LaunchedOperator], step_ns: float, *, diagonals: bool = True) -> UnreadResult | None:
+    """Of a step's operators in their order: the product that makes most in vain; None where no operands show it.
 
     `diagonals`: also where its diagonal is all that is read.
     """
-    launched = launched_operators(book)
-    least_ns = WORTH_A_WORD * book.usual_ns
+    least_ns = WORTH_A_WORD * step_ns
     places = [place for place, one in enumerate(launched) if one.took_ns >= least_ns and one.factors is not None]
     found = [one for place in places if (one := _unread(launched, place, diagonals)) is not None]
     return max(found, key=lambda one: one.took_ns * (1.0 - one.part), default=None)
