@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from lynxbench.load import saturation_judge
-from lynxbench.load.saturation import UNASKED, SearchRule, find_saturation
+from lynxbench.load.saturation import UNASKED, find_saturation
 from lynxbench.load.saturation_judge import (
     LOOK_GROWTH,
     PROSPECT,
@@ -47,6 +47,7 @@ from lynxbench.load.saturation_judge import (
     judge,
     prospect,
 )
+from lynxbench.load.search_rule import SearchRule
 from simulated_queues import Queue, Server, deterministic, exponential, hyperexponential, lognormal, true_capacity
 
 FIRST_TRY = UNASKED * SearchRule().max_requests

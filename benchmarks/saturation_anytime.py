@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lynxbench.load.saturation import SearchRule, find_saturation
+from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_result import UNSEEN, Saturation
+from lynxbench.load.search_rule import SearchRule
 from saturation_shapes import SHAPES, true_capacity
 from simulated_servers import Shape, World
 

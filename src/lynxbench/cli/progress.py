@@ -8,6 +8,7 @@ from rich.text import Text
 
 from lynxbench.cli.terminal import tell
 from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.load.completion_ceiling import ladder_s
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.workload import SaturatingArrival
@@ -19,7 +20,8 @@ _FIRST_GUESS_SETUP_S = 12.0
 _FIRST_GUESS_EXTRAS_S = 12.0
 """Start-up, and the passes after a precision's first process; replaced by what was seen as soon as there is any."""
 _LONGEST_CEILING_S = 30.0
-"""A search begins with the completion rate at many requests in flight, for longer where the server is slow."""
+"""A search begins with the completion rate at many requests in flight, for longer where the server is slow; loops with
+other numbers in flight come on top."""
 
 
 class ProgressBar:
@@ -150,7 +152,8 @@ def most_s(contract: Contract, slot: Slot) -> float:
     """All the time that a contract gives a process, with what is guessed of its start and its other passes."""
     arrival = contract.workload.arrival
     if isinstance(arrival, SaturatingArrival) and is_search(contract, slot):
-        return _FIRST_GUESS_SETUP_S + _LONGEST_CEILING_S + arrival.budget_s
+        ceiling_s = _LONGEST_CEILING_S + ladder_s(arrival.budget_s)
+        return _FIRST_GUESS_SETUP_S + ceiling_s + arrival.budget_s
     extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
     return _FIRST_GUESS_SETUP_S + (contract.protocol.duration_s or contract.protocol.limit_s) + extras
 

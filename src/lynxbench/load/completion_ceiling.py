@@ -1,8 +1,12 @@
-"""How many requests a second a server completes, from a closed loop.
+"""How many requests a second a server completes at most, from closed loops.
 
 Pure. A loop that is shorter than a few answers completes hardly one whole request, so whole ones are not counted: each
-request counts for the share of its own time that lies in the window.
+request counts for the share of its own time that lies in the window. One loop shows what a server completes with so
+many in flight; that it completes no more with any other number is shown by loops with more, and with fewer.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +19,72 @@ WARM_UP = 1 / 3
 """Share of a window left out at its start: requests that come all at once are not yet at their pace."""
 ANSWERS = 2.0
 """A closed loop is believed where its counted window holds so many times the p99 of its answers."""
+
+
+LADDER_SHARE, LONGEST_LADDER_S = 0.3, 60.0
+"""Loops with other numbers in flight may take this share of a search's budget beside it, and no more than that."""
+RISE = 0.05
+"""Twice as many in flight that complete faster by no more than this show that the ceiling is the highest."""
+MOST_LOOPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionLoop:
+    """What was completed with so many in flight."""
+
+    in_flight: int
+    rate_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionCeiling:
+    """All loops, in the order in which they were run."""
+
+    loops: tuple[CompletionLoop, ...]
+    is_highest: bool
+    """Whether neither more nor fewer in flight were seen, or are to be expected, to complete more."""
+
+    @property
+    def rate_per_s(self) -> float:
+        """The most that was completed."""
+        return max(loop.rate_per_s for loop in self.loops)
+
+
+def ladder_s(budget_s: float) -> float:
+    """How long loops with other numbers in flight may take."""
+    return min(LADDER_SHARE * budget_s, LONGEST_LADDER_S)
+
+
+def find_ceiling(complete: Callable[[int], float | None], first: int, most: int) -> CompletionCeiling:
+    """Twice as many in flight as long as that completes more, or half where it completes less or cannot be had.
+
+    `complete` gives the rate with so many in flight, and None where there is no time for it; it must have one for the
+    `first`. A server that completes less when it is overfull has its highest rate with fewer.
+    """
+    rates: dict[int, float] = {}
+
+    def rate_with(in_flight: int) -> float | None:
+        if in_flight not in rates:
+            may = 0 < in_flight <= most and len(rates) < MOST_LOOPS
+            rate = complete(in_flight) if may else None
+            if rate is None:
+                return None
+            rates[in_flight] = rate
+        return rates[in_flight]
+
+    at = first
+    here, more = rate_with(at), rate_with(2 * at)
+    assert here is not None, "the first loop has a rate"
+    while more is not None and more > here * (1 + RISE):
+        at, here, more = 2 * at, more, rate_with(4 * at)
+    is_highest = more is not None
+    if at == first and (more is None or more < here / (1 + RISE)):
+        fewer = rate_with(at // 2)
+        while fewer is not None and fewer > here * (1 + RISE):
+            at, here, fewer = at // 2, fewer, rate_with(at // 4)
+        is_highest = at == 1 or (fewer is not None and (is_highest or fewer >= here / (1 + RISE) or at < first))
+    loops = tuple(CompletionLoop(in_flight, rate) for in_flight, rate in rates.items())
+    return CompletionCeiling(loops, is_highest)
 
 
 def completion_rate(sent_ns: Int64, last_ns: Int64, good: Bools, first_ns: int, end_ns: int) -> float:

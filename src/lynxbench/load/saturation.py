@@ -8,7 +8,6 @@ decided by what all probes say together. The method stands in docs/methodology/s
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from lynxbench.load.saturation_curve import LOWEST
 from lynxbench.load.saturation_judge import (
     LOOK_GROWTH,
     PROSPECT,
-    Confidence,
     LatencyBound,
     Look,
     ProbeOutcome,
@@ -27,12 +25,15 @@ from lynxbench.load.saturation_judge import (
 from lynxbench.load.saturation_pool import SeenRates, is_broken, is_met
 from lynxbench.load.saturation_result import Saturation, describe, met_for_a_while
 from lynxbench.load.saturation_stream import SoFar, Start
+from lynxbench.load.search_rule import Purpose, SearchRule
 
 AIM = 0.6
 """How far under the estimated capacity a pass is looked for, in tolerances: nearer, a probe takes several times as long
 to decide."""
 FIRST_AIM = 0.8
 """The same as long as only scouts were run: they start with an empty queue, and so place the capacity 1 to 3 % high."""
+CLOSE = 0.95
+"""A first claim lies so many tolerances under a ceiling that is the highest, where none was late: a pair with it."""
 STEP_DOWN, STEP_GROWTH = 0.5, 1.5
 """From a rate that did not pass to the next that may, in tolerances; and by how much each further step is longer."""
 GRID = 0.25
@@ -71,48 +72,26 @@ PROBE_SHARE, FOLLOW_UP_SHARE = 0.4, 0.95
 """The same for a claim or the rate above it, and for the follow-up of a claim."""
 
 
-class Purpose(Enum):
-    """What a probe is for."""
-
-    SCOUT = auto()
-    CLAIM = auto()
-    UPPER = auto()
-    FOLLOW_UP = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRule:
-    """How exact, how sure, how long."""
-
-    tolerance: float = 0.05
-    confidence: Confidence = field(default_factory=Confidence)
-    max_requests: int = 400 * 2**10
-    min_seconds: float = 0.0
-    """Each probe lasts at least so long."""
-    max_probes: int = 30
-    max_seconds: float = math.inf
-    """No probe is begun, and none lengthened, beyond this."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.tolerance <= 1:
-            raise ValueError(f"tolerance {self.tolerance} must lie between 0 and 1, such as 0.05")
-
-
 def find_saturation(
     start: Start,
     ceiling_per_s: float,
     bounds: LatencyBound | Sequence[LatencyBound],
     rule: SearchRule | None = None,
     so_far: SoFar | None = None,
+    *,
+    is_highest: bool = False,
 ) -> Saturation:
-    """Search below a completion-rate ceiling for the largest rate at which every bound holds."""
+    """Search below a completion-rate ceiling for the largest rate at which every bound holds.
+
+    `is_highest`: more requests in flight were seen to complete no faster, so that the ceiling is itself an upper end.
+    """
     if not (math.isfinite(ceiling_per_s) and ceiling_per_s > 0):
         raise ValueError(f"completion-rate ceiling {ceiling_per_s} /s must be positive")
     several = (bounds,) if isinstance(bounds, LatencyBound) else tuple(bounds)
     if not several:
         raise ValueError("a saturation search needs at least one bound")
     rule = rule or SearchRule()
-    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence), so_far).run()
+    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence, is_highest), so_far).run()
 
 
 @dataclass
@@ -176,7 +155,8 @@ class _Search:
                 return
             if self.seen.probes and estimate.spread <= SCOUTED * self.rule.tolerance:
                 return
-            self._ask(min(estimate.rate_per_s, self.seen.ceiling_per_s), Purpose.SCOUT)
+            rate = max(estimate.rate_per_s, self._near_ceiling() if self.seen.probes else 0.0)
+            self._ask(min(rate, self.seen.ceiling_per_s), Purpose.SCOUT)
 
     def _next_step(self) -> tuple[float, Purpose] | None:
         """A rate and what to ask it for, or None when a confirmed pair is close enough, or nothing more is decided."""
@@ -198,7 +178,8 @@ class _Search:
     def _narrower(self, claims: Sequence[float], fails: Sequence[float]) -> tuple[float, Purpose] | None:
         """What would bring the two ends of the pair nearer to each other, where they are not near enough."""
         claim_per_s, tolerance = claims[-1], self.rule.tolerance
-        if claim_per_s >= self.seen.ceiling_per_s or (fails and fails[0] / claim_per_s - 1 <= tolerance * 1.0001):
+        uppers = [*fails[:1], *([self.seen.ceiling_per_s] if self.seen.is_highest else [])]
+        if claim_per_s >= self.seen.ceiling_per_s or any(u / claim_per_s - 1 <= tolerance * 1.0001 for u in uppers):
             return None
         elsewhere_s = sum(p.seconds for p in self.seen.probes if not p.scout and p.rate_per_s > claim_per_s)
         if fails and elsewhere_s > MOST_NARROWING * self.seen.watched_s(claim_per_s):
@@ -213,6 +194,12 @@ class _Search:
             upper = math.sqrt(claim_per_s * nearest)  # nothing is foreseen to tell: the middle may
         return None if upper is None else (upper, Purpose.UPPER)
 
+    def _near_ceiling(self) -> float:
+        """The rate that is a pair with the highest ceiling, as long as nothing else bounds it; 0 otherwise."""
+        if not self.seen.is_highest or self.seen.any_late():
+            return 0.0
+        return self.seen.ceiling_per_s / (1 + CLOSE * self.rule.tolerance)
+
     def _claim_rate(self) -> float | None:
         """The highest rate under the estimate and under what was lost that would pass with the requests at hand.
 
@@ -220,7 +207,7 @@ class _Search:
         """
         estimate, tolerance = self.seen.estimate(), self.rule.tolerance
         under = (AIM if any(not probe.scout for probe in self.seen.probes) else FIRST_AIM) * tolerance
-        rate = min(estimate.rate_per_s * (1 - under), self.seen.ceiling_per_s)
+        rate = self._near_ceiling() or min(estimate.rate_per_s * (1 - under), self.seen.ceiling_per_s)
         step = STEP_DOWN * tolerance * STEP_GROWTH ** max(0, len(self.seen.lost) - 1)
         blocked = [*self.seen.lost, *(rate for rate in self.seen.fails(0.0) if self.seen.at(rate))]
         rate = min([rate, *(other * (1 - min(step, 0.5)) for other in blocked)])
@@ -383,6 +370,9 @@ class _Search:
         if not confirmed:
             shown = "" if at_least is None else f"holds at least {at_least:.4g} /s, not shown beyond: "
             return f"{shown}the claim was not confirmed by a follow-up within the budget{self._needed(passed)}"
+        if failed is None and self.seen.is_highest:
+            above = self.seen.ceiling_per_s / passed - 1
+            return f"no rate was shown to fail: the upper end is what the server completes at most, {above:.0%} above"
         if failed is None:
             return "no rate was shown to fail up to the completion-rate ceiling"
         wide = failed / passed - 1 > self.rule.tolerance * 1.001

@@ -137,6 +137,13 @@ class CurvePoint(Document):
     goodput_per_s: float
 
 
+class ClosedLoopPoint(Document):
+    """What a server completed with so many in flight."""
+
+    in_flight: int
+    rate_per_s: float
+
+
 class SaturationRecord(Document):
     """The largest rate at which the objective was shown to hold, and the smallest at which it was shown not to."""
 
@@ -148,7 +155,7 @@ class SaturationRecord(Document):
     goodput_per_s: float | None
     knee_per_s: float | None
     ceiling_per_s: float
-    """Completions a second of a closed loop: an upper bound."""
+    """Completions a second of closed loops, the most of them: an upper bound."""
     probe_s: float
     note: str
     saturated: str
@@ -162,6 +169,10 @@ class SaturationRecord(Document):
     """A disturbance that comes less often than once in so many seconds may not have been seen (rule of three)."""
     at_least_per_s: Annotated[float | None, Field(exclude_if=lambda rate: rate is None)] = None
     """The highest rate whose own probes show that it holds, confirmed or not: a lower bound of the saturation."""
+    is_ceiling_highest: Annotated[bool, Field(exclude_if=lambda highest: not highest)] = False
+    """Whether other numbers in flight were seen to complete no more: then no rate above the ceiling can be held."""
+    loops: Annotated[tuple[ClosedLoopPoint, ...], Field(exclude_if=lambda loops: not loops)] = ()
+    """The closed loops that the ceiling was taken from; not known to earlier versions."""
 
     @property
     def lower_per_s(self) -> float | None:

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from pydantic import BaseModel
 
+from lynxbench.load.completion_ceiling import find_ceiling
 from lynxbench.load.saturation_curve import find_knee
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.canonical import JsonValue
@@ -100,7 +101,16 @@ def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
     place = find_knee(rates, [math.nan if point.p99_s is None else point.p99_s for point in stated.curve])
     knee = None if place is None else rates[place]
     good = next((point.goodput_per_s for point in stated.curve if point.rate_per_s == stated.passed_per_s), None)
+    ceiling = []
+    if stated.loops:  # earlier versions ran one, and kept nothing of it
+        rates_by_number = {loop.in_flight: loop.rate_per_s for loop in stated.loops}
+        again = find_ceiling(rates_by_number.get, stated.loops[0].in_flight, max(rates_by_number))
+        ceiling = [
+            compare(f"{name} ceiling", stated.ceiling_per_s, again.rate_per_s),
+            compare(f"{name} ceiling is the highest", stated.is_ceiling_highest, again.is_highest),
+        ]
     return [
+        *ceiling,
         compare(f"{name} knee", stated.knee_per_s, knee),
         compare(f"{name} goodput", stated.goodput_per_s, good),
         cannot(f"{name} probes", "each was stopped on what was seen at that moment; the claimed rate's runs are above"),

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -16,28 +17,26 @@ from lynxbench.errors import CannotRun
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.server_on_host import find_server_process
 from lynxbench.load import send_schedule as schedule
-from lynxbench.load.completion_ceiling import WARM_UP, completion_rate, window_needed_s
-from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_record
-from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
+from lynxbench.load.completion_ceiling import CompletionCeiling
+from lynxbench.load.load_record import LoadRecord, RequestEnd, merge
+from lynxbench.load.plan import OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
-from lynxbench.load.processes import drive
 from lynxbench.load.record_parts import unpaced_rows
-from lynxbench.load.saturation import SearchRule, find_saturation
+from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.load.saturation_result import Saturation
+from lynxbench.load.search_rule import SearchRule
 from lynxbench.model.contract import Contract, SloMetric
-from lynxbench.model.load_figures import CurvePoint, SaturationRecord
+from lynxbench.model.load_figures import ClosedLoopPoint, CurvePoint, SaturationRecord
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.asked_facts import CacheResets, without_texts
-from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
+from lynxbench.run.asked_facts import CacheResets
+from lynxbench.run.ceiling_loops import measure_ceiling
+from lynxbench.run.client_job import SATURATION_FILE, ClientJob, plan_of, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE, PROBING, say_stage
 from lynxbench.run.search_so_far import forget_so_far, keep_so_far
 
-CEILING_SHARE = 0.02
-CEILING_S = (2.0, 15.0)
-"""The completion-rate ceiling takes this share of the budget, within these bounds, or longer where answers do."""
 FIRST_PROBE = 1000
 """Probes of a search are numbered from here, so that none asks what a run asks."""
 MOST_UNSEEN = 0.1
@@ -68,8 +67,12 @@ def search(
     # A request that is not answered within twice the bound is late, whatever becomes of it; a token's time is not known
     # before the answer ends, so there the client's own patience is the bound.
     patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
-    say_stage(folder, f"{PROBING}completions at {arrival.concurrency} in flight")
-    ceiling_per_s = _ceiling(job, exchange, arrival, folder)
+
+    def say_loop(in_flight: int) -> None:
+        say_stage(folder, f"{PROBING}completions at {in_flight} in flight")
+
+    refuse = partial(_refuse_unseen_tokens, contract)
+    ceiling = measure_ceiling(job, exchange, arrival, folder, say_loop, refuse)
     watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
     rates: list[float] = []
@@ -96,20 +99,20 @@ def search(
     )
 
     def so_far(reached: Saturation) -> None:
-        keep_so_far(folder, saturation_record(reached, ceiling_per_s, "unknown: the search did not end"))
+        keep_so_far(folder, saturation_record(reached, ceiling, "unknown: the search did not end"))
 
-    saturation = find_saturation(start, ceiling_per_s, bounds, rule, so_far)
+    saturation = find_saturation(start, ceiling.rate_per_s, bounds, rule, so_far, is_highest=ceiling.is_highest)
     failed_per_s = saturation.failed_per_s
     near = [s.record for s, rate in zip(streams, rates, strict=True) if _is_near(rate, failed_per_s)]
     refused = describe_refusals([record for record in near if record is not None], min(b.violations for b in bounds))
     saturated = refused if refused and failed_per_s is not None else watch.describe(failed_per_s)
-    document = saturation_record(saturation, ceiling_per_s, saturated)
+    document = saturation_record(saturation, ceiling, saturated)
     write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
     forget_so_far(folder)
     return merge(records()), saturated
 
 
-def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: str) -> SaturationRecord:
+def saturation_record(saturation: Saturation, ceiling: CompletionCeiling, saturated: str) -> SaturationRecord:
     """What a search found, as a result keeps it."""
     return SaturationRecord(
         passed_per_s=saturation.passed_per_s,
@@ -118,7 +121,9 @@ def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: s
         confirmed=saturation.confirmed,
         goodput_per_s=saturation.goodput_per_s(),
         knee_per_s=None if (knee := saturation.knee()) is None else knee.rate_per_s,
-        ceiling_per_s=ceiling_per_s,
+        ceiling_per_s=ceiling.rate_per_s,
+        is_ceiling_highest=ceiling.is_highest,
+        loops=tuple(ClosedLoopPoint(in_flight=loop.in_flight, rate_per_s=loop.rate_per_s) for loop in ceiling.loops),
         probe_s=saturation.seconds,
         note=saturation.note,
         saturated=saturated,
@@ -141,27 +146,6 @@ def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: s
         rarest_s=saturation.rarest_s,
         at_least_per_s=saturation.at_least_per_s,
     )
-
-
-def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:
-    """Completions a second with many requests in flight, over a span that holds whole answers."""
-    shortest, longest = CEILING_S
-    span_s = min(max(CEILING_SHARE * arrival.budget_s, shortest), longest)
-    load = ClosedLoop(arrival.concurrency, ramp_up_s=0.1)
-    while True:
-        record = without_texts(drive(plan_of(job.contract, exchange, load, span_s, job.clients)), job.contract)
-        write_record(record, folder / CEILING_FILE)
-        good = record.kind == RequestEnd.OK
-        first_ns, end_ns = (record.start_ns + int(part * span_s * 1e9) for part in (WARM_UP, 1.0))
-        rate_per_s = completion_rate(record.sent_ns, record.last_ns, good, first_ns, end_ns)
-        needed_s = window_needed_s(record.sent_ns, record.last_ns, good)
-        if rate_per_s > 0 and (needed_s <= span_s or span_s >= longest):
-            _refuse_unseen_tokens(job.contract, record)
-            return rate_per_s
-        if span_s >= longest:
-            why = "; ".join(list(record.notes)[:2]) or "no answer in time"
-            raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({why})")
-        span_s = min(max(2 * span_s, needed_s), longest)  # a slow server: its answers take as long as the span
 
 
 def _refuse_unseen_tokens(contract: Contract, record: LoadRecord) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lynxbench.load.saturation import SearchRule, find_saturation
+from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_judge import LatencyBound, ProbeOutcome
 from lynxbench.load.saturation_result import Saturation
+from lynxbench.load.search_rule import SearchRule
 from lynxbench.model.samples import Float64
 
 BOUND = LatencyBound(1.0, 0.05)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lynxbench.load.saturation import SearchRule, find_saturation
+from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_judge import LatencyBound, ProbeOutcome, fewest_requests
 from lynxbench.load.saturation_result import Saturation
+from lynxbench.load.search_rule import SearchRule
 from lynxbench.model.samples import Float64
 from lynxbench.stats.queues import capacity
 
@@ -189,11 +190,12 @@ class Stepping:
         return self.now + 4.0
 
 
-def batching_searched(seed: tuple[int, int], budget_s: float) -> Saturation:
+def batching_searched(seed: tuple[int, int], budget_s: float, *, is_highest: bool = False) -> Saturation:
     """A search of continuous batching, by a ceiling that is wrong by 2 %."""
     rng = np.random.default_rng(seed)
     rule = SearchRule(tolerance=0.15, max_seconds=budget_s, min_seconds=min(1.0, budget_s / 100))
-    return find_saturation(lambda rate: Stepping(rate, rng), 69.8 * rng.normal(1, 0.02), Stepping.BOUNDS, rule)
+    ceiling = 69.8 * rng.normal(1, 0.02)
+    return find_saturation(lambda rate: Stepping(rate, rng), ceiling, Stepping.BOUNDS, rule, is_highest=is_highest)
 
 
 @pytest.mark.slow
@@ -215,6 +217,32 @@ def test_continuous_batching_far_inside_its_limits_is_claimed_within_90_seconds(
     assert np.median(claims) > 0.75
     rates = [probe.rate_per_s for probe in searches[0].probes if probe.scout]
     assert len(set(rates)) == len(rates), "a scout that passes is not sent out again, but higher"
+
+
+@pytest.mark.slow
+def test_a_ceiling_that_is_the_highest_is_the_upper_end_of_a_pair_within_the_tolerance() -> None:
+    searches = [batching_searched((seed, 79), 90.0, is_highest=True) for seed in range(8)]
+    confirmed = [each for each in searches if each.confirmed]
+    assert len(confirmed) >= 6
+    assert all((each.passed_per_s or 0.0) < Stepping.TRUTH for each in confirmed)
+    assert all(each.failed_per_s is None for each in confirmed), "no probe failed, and none is said to have"
+    notes = [re.search(r"the upper end is what the server completes at most, (\d+)% above$", s.note) for s in confirmed]
+    assert sum(note is not None and int(note[1]) <= 15 for note in notes) >= 6
+
+
+def test_a_highest_ceiling_far_above_what_holds_places_no_claim() -> None:
+    rng = np.random.default_rng(5)
+
+    def late(rate: float) -> list[float]:  # holds to 50 /s, though 100 /s are completed
+        return [min(1.0, 0.05 * (rate / 50) ** 20)]
+
+    bound, rule = LatencyBound(1.0, 0.05), SearchRule(tolerance=0.15)
+    found = find_saturation(lambda rate: Formula(rate, late, rng), 100.0, bound, rule, is_highest=True)
+    assert found.confirmed
+    assert found.passed_per_s == pytest.approx(50, rel=0.16)
+    assert found.passed_per_s < 50
+    assert found.failed_per_s is not None
+    assert found.failed_per_s > 50
 
 
 def test_a_budget_that_was_not_enough_is_not_said_to_be() -> None:

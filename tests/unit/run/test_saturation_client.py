@@ -45,6 +45,8 @@ def test_a_search_leaves_its_bounds_and_its_ceiling(tmp_path) -> None:
     written = SaturationRecord.model_validate_json((tmp_path / SATURATION_FILE).read_bytes())
     assert_honest(written, budget_s=8)
     assert 0 < written.ceiling_per_s <= 210
+    assert written.loops[0].in_flight == 16
+    assert written.ceiling_per_s == max(loop.rate_per_s for loop in written.loops)
     assert written.passed_per_s is None or written.passed_per_s <= 200
     assert sum(point.requests for point in written.curve) <= len(record)
     assert written.saturated == saturated != ""
@@ -79,7 +81,7 @@ class SimulatedProbe:
 
 
 def test_a_search_writes_down_the_pair_that_its_probes_decide(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
+    monkeypatch.setattr("lynxbench.run.ceiling_loops.SPAN_S", (0.5, 1.0))
     monkeypatch.setattr("lynxbench.run.saturation_client.ProbeStream", SimulatedProbe)
     with running_server(Behaviour(ttft_ms=20, itl_ms=0, slots=4)) as server:  # for the ceiling, and to be seen
         job = job_of(server.url, budget="600 s")
@@ -95,7 +97,7 @@ def test_a_search_writes_down_the_pair_that_its_probes_decide(tmp_path, monkeypa
 
 
 def test_a_server_that_completes_nothing_has_no_ceiling(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
+    monkeypatch.setattr("lynxbench.run.ceiling_loops.SPAN_S", (0.5, 1.0))
     with running_server(Behaviour(stall=1.0)) as server:
         contract = parse_contract(served_contract(server.url, arrival=SEARCH.format(budget="15 s"), tokens=1))
         job = ClientJob(index=0, restart=0, contract=contract, clients=1, search=True)
@@ -110,7 +112,7 @@ def test_a_server_that_completes_nothing_has_no_ceiling(tmp_path, monkeypatch) -
     [(Behaviour(usage=False), "sends no usage"), (Behaviour(tokens_per_event=50), "come all at once")],
 )
 def test_a_bound_that_no_answer_could_miss_is_not_searched_by(behaviour, why, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
+    monkeypatch.setattr("lynxbench.run.ceiling_loops.SPAN_S", (0.5, 1.0))
     slo = "{metric: time-per-token, percentile: 90, at_most: 1 ms}"
     with running_server(behaviour) as server:
         contract = parse_contract(served_contract(server.url, arrival=SEARCH.format(budget="15 s"), tokens=4, slo=slo))

@@ -147,6 +147,9 @@ def saturation_text(search: SaturationRecord, load: LoadFigures) -> str:
     if search.passed_per_s is None:
         return f"no rate was shown to hold {within}: {clean(search.note)}"
     upper = f"no rate failed up to the ceiling of {words.digits(search.ceiling_per_s, 4)}{NBSP}/s"
+    if search.is_ceiling_highest:
+        loops = ", ".join(f"{words.digits(at.rate_per_s, 4)} with {at.in_flight}" for at in search.loops)
+        upper = f"no more than {words.digits(search.ceiling_per_s, 4)}{NBSP}/s are completed (in flight: {loops})"
     if search.upper_per_s is not None:
         upper = f"{words.digits(search.upper_per_s, 4)}{NBSP}/s fails"
     undecided = search.failed_per_s if search.failed_outcome == "undecided" else search.undecided_per_s
