@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lynxbench.load.completion_ceiling import CEILING_ERROR
 from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_result import Saturation
 from lynxbench.load.search_rule import SearchRule
@@ -86,11 +87,11 @@ class Searched:
 def search(shape: Shape, seed: int, *, is_highest: bool = False) -> Searched:
     """One search, on a server with random numbers of its own."""
     world = World(shape, seed)
-    loops = np.random.default_rng((seed, 13)).normal(1, 0.02, 2 if is_highest else 1)
+    loops = np.random.default_rng((seed, 13)).normal(1, CEILING_ERROR, 2 if is_highest else 1)
     ceiling_per_s = float(shape.ceiling_per_s * loops.max())
     rule = SearchRule(tolerance=shape.tolerance, max_seconds=shape.budget_s)
     result = find_saturation(world.start, ceiling_per_s, shape.bounds, rule, is_highest=is_highest)
-    return Searched(shape, result, true_capacity(shape), ceiling_per_s if is_highest else None)
+    return Searched(shape, result, true_capacity(shape), ceiling_per_s * (1 + CEILING_ERROR) if is_highest else None)
 
 
 def search_all(tag: str, seed: int, searches: int) -> list[Searched]:

@@ -26,6 +26,8 @@ LADDER_SHARE, LONGEST_LADDER_S = 0.3, 60.0
 RISE = 0.05
 """Twice as many in flight that complete faster by no more than this show that the ceiling is the highest."""
 MOST_LOOPS = 6
+CEILING_ERROR = 0.02
+"""By how much a closed loop of a few answers may be off (standard deviation)."""
 
 
 @dataclass(frozen=True, slots=True)

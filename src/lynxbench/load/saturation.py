@@ -34,6 +34,8 @@ FIRST_AIM = 0.8
 """The same as long as only scouts were run: they start with an empty queue, and so place the capacity 1 to 3 % high."""
 CLOSE = 0.95
 """A first claim lies so many tolerances under a ceiling that is the highest, where none was late: a pair with it."""
+REACH = 0.9
+"""A limit that was far away at this part of that rate is taken to be far away at it, until it was asked."""
 STEP_DOWN, STEP_GROWTH = 0.5, 1.5
 """From a rate that did not pass to the next that may, in tolerances; and by how much each further step is longer."""
 GRID = 0.25
@@ -155,8 +157,7 @@ class _Search:
                 return
             if self.seen.probes and estimate.spread <= SCOUTED * self.rule.tolerance:
                 return
-            rate = max(estimate.rate_per_s, self._near_ceiling() if self.seen.probes else 0.0)
-            self._ask(min(rate, self.seen.ceiling_per_s), Purpose.SCOUT)
+            self._ask(min(estimate.rate_per_s, self.seen.ceiling_per_s), Purpose.SCOUT)
 
     def _next_step(self) -> tuple[float, Purpose] | None:
         """A rate and what to ask it for, or None when a confirmed pair is close enough, or nothing more is decided."""
@@ -178,7 +179,7 @@ class _Search:
     def _narrower(self, claims: Sequence[float], fails: Sequence[float]) -> tuple[float, Purpose] | None:
         """What would bring the two ends of the pair nearer to each other, where they are not near enough."""
         claim_per_s, tolerance = claims[-1], self.rule.tolerance
-        uppers = [*fails[:1], *([self.seen.ceiling_per_s] if self.seen.is_highest else [])]
+        uppers = [*fails[:1], *([self.seen.highest_per_s] if self.seen.is_highest else [])]
         if claim_per_s >= self.seen.ceiling_per_s or any(u / claim_per_s - 1 <= tolerance * 1.0001 for u in uppers):
             return None
         elsewhere_s = sum(p.seconds for p in self.seen.probes if not p.scout and p.rate_per_s > claim_per_s)
@@ -198,7 +199,7 @@ class _Search:
         """The rate that is a pair with the highest ceiling, as long as nothing else bounds it; 0 otherwise."""
         if not self.seen.is_highest or self.seen.any_late():
             return 0.0
-        return self.seen.ceiling_per_s / (1 + CLOSE * self.rule.tolerance)
+        return self.seen.highest_per_s / (1 + CLOSE * self.rule.tolerance)
 
     def _claim_rate(self) -> float | None:
         """The highest rate under the estimate and under what was lost that would pass with the requests at hand.
@@ -207,7 +208,10 @@ class _Search:
         """
         estimate, tolerance = self.seen.estimate(), self.rule.tolerance
         under = (AIM if any(not probe.scout for probe in self.seen.probes) else FIRST_AIM) * tolerance
-        rate = self._near_ceiling() or min(estimate.rate_per_s * (1 - under), self.seen.ceiling_per_s)
+        near = self._near_ceiling()
+        if near and not self.seen.lost and MARGIN * self.seen.cost_to_pass(near, REACH) <= self._at_hand(near):
+            return near
+        rate = min(estimate.rate_per_s * (1 - under), self.seen.ceiling_per_s)
         step = STEP_DOWN * tolerance * STEP_GROWTH ** max(0, len(self.seen.lost) - 1)
         blocked = [*self.seen.lost, *(rate for rate in self.seen.fails(0.0) if self.seen.at(rate))]
         rate = min([rate, *(other * (1 - min(step, 0.5)) for other in blocked)])
@@ -215,8 +219,7 @@ class _Search:
         surprises = len(self.seen.lost) if self._is_timed and not self.held else 0  # what was foreseen cost more
         choice, best, any_late = None, 0.0, self.seen.any_late()
         while rate >= lowest:
-            at_hand = self._affordable(rate, Purpose.CLAIM) - self.seen.beside_s() * rate
-            part = MARGIN ** (1 + surprises) * self.seen.cost_to_pass(rate) / max(at_hand, 1.0)
+            part = MARGIN ** (1 + surprises) * self.seen.cost_to_pass(rate) / max(self._at_hand(rate), 1.0)
             worth = (1.0 if any_late else rate) / max(part, 1.0)
             if worth > best:
                 choice, best = rate, worth
@@ -248,6 +251,10 @@ class _Search:
         """Requests that a probe may have: of those allowed, and of the seconds that are left."""
         share = {Purpose.SCOUT: SCOUT_SHARE, Purpose.FOLLOW_UP: FOLLOW_UP_SHARE}.get(purpose, PROBE_SHARE)
         return min(self.rule.max_requests, self._left_s * share * rate_per_s)
+
+    def _at_hand(self, rate_per_s: float) -> float:
+        """Requests that a claim may have, less those of the time in which its clients start and its answers end."""
+        return self._affordable(rate_per_s, Purpose.CLAIM) - self.seen.beside_s() * rate_per_s
 
     def _is_affordable(self, rate_per_s: float, purpose: Purpose) -> bool:
         """Whether it could come to a verdict in the seconds that are left."""
@@ -371,7 +378,7 @@ class _Search:
             shown = "" if at_least is None else f"holds at least {at_least:.4g} /s, not shown beyond: "
             return f"{shown}the claim was not confirmed by a follow-up within the budget{self._needed(passed)}"
         if failed is None and self.seen.is_highest:
-            above = self.seen.ceiling_per_s / passed - 1
+            above = self.seen.highest_per_s / passed - 1
             return f"no rate was shown to fail: the upper end is what the server completes at most, {above:.0%} above"
         if failed is None:
             return "no rate was shown to fail up to the completion-rate ceiling"

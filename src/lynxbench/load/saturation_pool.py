@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lynxbench.load.completion_ceiling import CEILING_ERROR
 from lynxbench.load.saturation_curve import CapacityEstimate, estimate_capacity
 from lynxbench.load.saturation_judge import (
     BUSIEST,
@@ -59,6 +60,11 @@ class SeenRates:
     lost: list[float] = field(default_factory=list)
     """Rates that were to be claimed and did not pass."""
     _known: dict[int, CapacityEstimate] = field(default_factory=dict)
+
+    @property
+    def highest_per_s(self) -> float:
+        """What no rate that is held lies above, where the ceiling is the highest."""
+        return self.ceiling_per_s * (1 + CEILING_ERROR)
 
     @property
     def to_pass(self) -> float:
@@ -158,12 +164,15 @@ class SeenRates:
         """Independent requests that tell the allowed share from one a little under it."""
         return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.bounds)
 
-    def cost_to_pass(self, rate_per_s: float) -> float:
-        """Requests after which a rate is expected to pass; infinite where it is not."""
+    def cost_to_pass(self, rate_per_s: float, reach: float = 1.0) -> float:
+        """Requests after which a rate is expected to pass; infinite where it is not.
+
+        How far away a limit is at it, probes tell that were at this part of it at the least.
+        """
         estimate, costs = self.estimate(), []
         for place, bound in enumerate(self.bounds):
             late = estimate.late_share(rate_per_s, bound.violations) if place == estimate.place else 0.0
-            tails = [probe.shares[place].tail for probe in self.probes if probe.rate_per_s >= rate_per_s]
+            tails = [probe.shares[place].tail for probe in self.probes if probe.rate_per_s >= reach * rate_per_s]
             correlation = self._expected_correlation(rate_per_s, place)
             if (tail := min(tails, default=1.0)) < 1:
                 effective = fewest_effective(bound, self.sure, min(TAIL_MARGIN * tail, 1.0))
