@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lynxbench.measure.calm import wait_until_calm
 
@@ -39,7 +41,7 @@ KEY, TEAM = "version-history", "ml-platform"
 DROPPED = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
 """Variables of whoever calls: environments find their own packages, and keep what they compiled."""
 START = "from retrieval import retrieval; retrieval.setup(); retrieval(0)"
-SLOW = "OPENBLAS_CORETYPE=Prescott"
+MACHINE = platform.machine()
 SITTINGS = 3
 """As `lynxbench ci` does: how fast a sitting was plays no part in whether it is set aside."""
 
@@ -62,7 +64,13 @@ def planned_nights() -> Iterator[Night]:
         for turn in range(stretch["nights"]):
             number += 1
             first = turn == 0
-            yield Night(number, stretch["environment"], stretch["what"], first, stretch.get("variables", {}))
+            yield Night(number, stretch["environment"], stretch["what"], first, variables_of(stretch))
+
+
+def variables_of(stretch: Mapping[str, Any]) -> Mapping[str, str]:
+    """What is set on this kind of machine: old processors have other names on others."""
+    variables: Mapping[str, str] = stretch.get(MACHINE, stretch).get("variables", {})
+    return variables
 
 
 def main() -> int:
@@ -151,9 +159,11 @@ def sit(at: Path, night: Night, folder: Path) -> str:
 def confirm(at: Path) -> None:
     """The slow setting against the usual one, in pairs in one sitting; what was said is kept."""
     last = list(planned_nights())[-1].environment
+    slow = next(night.variables for night in planned_nights() if night.variables)
+    setting = [word for name, value in slow.items() for word in ("--env-b", f"{name}={value}")]
     out = at / "pairs"
     shutil.rmtree(out, ignore_errors=True)
-    words = ("compare", "--run", PAIRED, PAIRED, "--env-b", SLOW, "--out", str(out), "--json")
+    words = ("compare", "--run", PAIRED, PAIRED, *setting, "--out", str(out), "--json")
     document = json.loads(lynxbench(at, last, *words, allowed=(0, 1, 6)))
     (out / "comparison.json").write_text(json.dumps(document, indent=1) + "\n")
     print(f"in pairs: {document['verdict']}")

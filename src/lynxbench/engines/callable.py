@@ -165,13 +165,15 @@ class CallableSession:
             return None
         import torch
 
+        from lynxbench.engines.torch.dataflow import record_dataflow
         from lynxbench.engines.torch.profiling import product_formats, profile_steps, write_trace
 
-        profiler = profile_steps(self.step, steps, torch.device("cpu" if _active_cuda() is None else "cuda"))
+        device = torch.device("cpu" if _active_cuda() is None else "cuda")
+        profiler = profile_steps(self.step, steps, device)
         if not any(event.name.startswith("aten::") for event in profiler.events()):
             return None  # PyTorch is loaded, but the function runs something else
         self._torch_formats = product_formats(profiler)
-        return write_trace(profiler, into)
+        return write_trace(profiler, into, record_dataflow(self.step, device))
 
     def ceilings(self, known: tuple[Ceiling, ...] = ()) -> tuple[Ceiling, ...]:
         """Of PyTorch, in the formats and on the device that the function used, where its operators ran; else of numpy.

@@ -21,7 +21,7 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 11
+RULES = 12
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
@@ -41,7 +41,9 @@ work on the host and start nothing are host work, however short; products in a d
 is read, are the software's; without copies or waits, at the most nothing else holds the host up; answers whose tokens
 were not seen to come one after the other show no time per token; the texts of a request to embed are counted together,
 and answers that end early in all runs; a server that holds more requests than its clients have open was asked by
-others, which is a doubt and forbids blame."""
+others, which is a doubt and forbids blame. 12: work that was seen to be needless where a step was followed value by
+value (done twice, read by nobody, on zeros, in parts that read one weight anew) is the software's; transforms have
+their work counted."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -43,6 +43,9 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER = (
 COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER = (
     _TABLE[name] for name in ("copied", "picked", "masked", "relaid", "unread", "ordered", "dear_order")
 )
+DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS = (
+    _TABLE[name] for name in ("done_again", "unused", "zeros", "split")
+)
 UNREAD_DIAGONAL = replace(
     UNREAD,
     next_step="unless the rest is read after the step, make only the diagonal: multiply the factors element by element "

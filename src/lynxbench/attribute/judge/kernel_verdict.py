@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
+from lynxbench.attribute.judge.avoidable_work import AGAIN, SPLIT, UNUSED, ZEROS
 from lynxbench.attribute.judge.causes import (
     BELOW_CEILING,
     CAUSES,
@@ -10,19 +11,23 @@ from lynxbench.attribute.judge.causes import (
     COPIED,
     DEAR_ORDER,
     DOMINANT,
+    DONE_AGAIN,
     HALF_REMOVED,
     MASKED,
     MOST_REMOVABLE,
     NARROWER,
     NO_GAIN,
+    ON_ZEROS,
     ORDERED,
     PICKED,
     RELAID,
     SLOW_KERNELS,
     SMALL_KERNELS,
+    SPLIT_PRODUCTS,
     UNFUSED,
     UNREAD,
     UNREAD_DIAGONAL,
+    UNUSED_RESULTS,
     WIDER,
     CategoryCause,
     gain_of,
@@ -37,7 +42,7 @@ from lynxbench.attribute.judge.needless_work import (
     find_relaid,
     find_reordered,
 )
-from lynxbench.attribute.judge.roofline import WIDE, Ceilings
+from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, WIDE, Ceilings
 from lynxbench.attribute.judge.step_figures import (
     ACCOUNTED,
     HOST_ENDS,
@@ -57,8 +62,7 @@ from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, 
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 
-TYPICAL_EFFICIENCY = 0.75
-"""What a good kernel reaches of the ceiling: the estimate of a gain goes here, its upper bound to the ceiling."""
+AVOIDABLE = {AGAIN: DONE_AGAIN, UNUSED: UNUSED_RESULTS, ZEROS: ON_ZEROS, SPLIT: SPLIT_PRODUCTS}
 WORTH_NARROWING = 2.0
 """TF32 must be this much faster on a bare product before it is proposed."""
 WORTH_COPYING = 0.25
@@ -94,6 +98,10 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     if step_ns and relaid_ns / step_ns >= max(WORTH_COPYING, saved.estimate, copied):
         reason = "the kernels that compute want another layout"
         return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
+    if figures.avoidable is not None:
+        gain = _gain_of_last(figures, figures.avoidable.total_ns(), figures.avoidable.total_ns(most=True))
+        if 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
+            return VerdictDraft(top, Bound.SOFTWARE, AVOIDABLE[figures.avoidable.kind], weak, gain)
     gain = _gain_of_reading(figures) if figures.unread is not None else NO_GAIN
     if figures.unread is not None and 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
         cause = UNREAD_DIAGONAL if figures.unread.diagonal else UNREAD

@@ -25,6 +25,8 @@ TINY_WORK_SHARE = 0.2
 FIXED_COST_NS = 10_000
 """Without a roofline to hold it against, an operator shorter than this is taken for fixed cost."""
 
+TYPICAL_EFFICIENCY = 0.75
+"""What a good kernel reaches of the ceiling: the estimate of a gain goes here, its upper bound to the ceiling."""
 WIDE = "double"
 """Floating point of 64 bits, in the profiler's word: no precision of ours, so its ceiling has none."""
 DECLARED = "declared:"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, HALF_REMOVED, gain_of, speedup
-from lynxbench.attribute.judge.kernel_verdict import TYPICAL_EFFICIENCY
+from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY
 from lynxbench.attribute.judge.server_figures import CAUSES, WAITS, DeviceCondition, Limit, ServedFigures
 from lynxbench.attribute.judge.unit_activity import BUSY
 from lynxbench.attribute.read.launch_arguments import number_of

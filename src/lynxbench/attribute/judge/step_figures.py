@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 
+from lynxbench.attribute.judge.avoidable_work import AvoidableWork, find_avoidable
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
 from lynxbench.attribute.judge.fix_left import LINKED, StepParts, charge_waits, measure_parts
 from lynxbench.attribute.judge.gain_range import predict_range
@@ -46,6 +47,8 @@ SUMMED = 10
 LINEAR = 11
 """… since which products in a dear order, and those of which a diagonal is read, are the software's; and the range of
 what waits hold up reaches as far as merged calls do."""
+FLOW = 12
+"""… since which work that values show to be needless is the software's, however fast it is done."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -86,6 +89,8 @@ class StepFigures:
     """What a step on a CPU consists of; None on a device, and by rules before edition 8."""
     dear: DearOrder | None = None
     """Products in a dear order; None where shapes do not show any, and by rules before edition 11."""
+    avoidable: AvoidableWork | None = None
+    """What values show to be needless; None where they were not followed, or show nothing."""
 
     @property
     def hardware_floor(self) -> float:
@@ -208,6 +213,20 @@ def measure_steps(
     unread = find_unread(launched, book.usual_ns, diagonals=rules >= LINEAR)
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
     dear = find_dear_order(launched) if rules >= LINEAR else None
+    avoidable = find_avoidable(book) if rules >= FLOW and not damaged else None
     return StepFigures(
-        book, step_ms, shares, efficiency, fusion, whole, contention, damaged, parts, rules, unread, host, dear
+        book,
+        step_ms,
+        shares,
+        efficiency,
+        fusion,
+        whole,
+        contention,
+        damaged,
+        parts,
+        rules,
+        unread,
+        host,
+        dear,
+        avoidable,
     )

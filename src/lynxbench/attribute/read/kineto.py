@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.read.chrome_text import SEPARATORS, FileReading, read_pieces, repaired
+from lynxbench.attribute.read.dataflow import FLOW_KEY, parse_dataflow
 from lynxbench.attribute.read.kineto_events import Args, Decoder, KinetoEvent, pack_column, stamps_of
 from lynxbench.attribute.read.operands import OperatorCall, parse_signature
 from lynxbench.attribute.read.operator_names import is_view
@@ -42,6 +43,7 @@ class _Head(msgspec.Struct):
     devices: list[_Device] = msgspec.field(name="deviceProperties", default_factory=list)
     distributed: _Distributed | None = msgspec.field(name="distributedInfo", default=None)
     base_ns: int | None = msgspec.field(name="baseTimeNanoseconds", default=None)
+    dataflow: msgspec.Raw = msgspec.field(name=FLOW_KEY, default_factory=msgspec.Raw)
 
 
 def read_trace(path: Path | str) -> Trace:
@@ -210,6 +212,7 @@ class _Columns:
             counters=None,
             unseen=None,
             base_ns=head.base_ns,
+            dataflow=parse_dataflow(head.dataflow),
             **column,
         )
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.read.counters import Counted, Counters, KernelCounters
+from lynxbench.attribute.read.dataflow import Dataflow
 from lynxbench.attribute.read.operands import OperatorCall
 
 Int64 = npt.NDArray[np.int64]
@@ -101,6 +102,8 @@ class Trace:
     """What this kind of record leaves out, where that keeps a verdict open."""
     base_ns: int | None = None
     """The time of day (since 1970) that its stamps count from, where the profiler wrote it down."""
+    dataflow: Dataflow | None = None
+    """What was seen of the values of a step, where it was run operator by operator besides."""
 
     def __len__(self) -> int:
         return len(self.start_ns)

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.attribute.read.dataflow import Dataflow
 from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.recognising import COLUMNS_MAGIC, RecordKind, recognise
@@ -47,7 +48,7 @@ _ROW_BYTES = sum(np.dtype(width).itemsize for width in _COLUMNS.values())
 Column = npt.NDArray[np.signedinteger[Any]]
 
 
-class _Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What stands before the columns: how many rows, and the tables that they point into."""
 
     rows: int
@@ -59,6 +60,7 @@ class _Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...]
     damaged: bool
     rank: int | None
+    dataflow: Dataflow | None = None
 
 
 def condense_trace(raw: Path) -> Path:
@@ -94,6 +96,7 @@ def pack_columns(trace: Trace) -> bytes:
         notes=trace.notes,
         damaged=trace.damaged,
         rank=trace.rank,
+        dataflow=trace.dataflow,
     )
     head = msgspec.json.encode(words)
     planes = (_planes(columns[name], width) for name, width in _COLUMNS.items())
@@ -122,6 +125,7 @@ def read_columns(path: Path) -> Trace:
         notes=words.notes,
         damaged=words.damaged,
         rank=words.rank,
+        dataflow=words.dataflow,
         **columns,
     )
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lynxbench.attribute.judge.avoidable_work import AGAIN, SPLIT, UNUSED, ZEROS
 from lynxbench.attribute.judge.causes import CategoryCause
 from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
-from lynxbench.attribute.judge.step_figures import SUMMED, StepFigures
+from lynxbench.attribute.judge.step_figures import FLOW, SUMMED, StepFigures
 from lynxbench.attribute.judge.time_book import CORRECTION_MATTERS, KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.counters import KernelCounters
 from lynxbench.attribute.read.operator_names import OperatorKind
@@ -62,6 +63,7 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
             f"products write {dear.elements:.3g} elements at a time, which only products and sums read in the step: "
             f"{dear.took_ns / 1e6:.3g} ms with these (who reads them later is not seen)"
         )
+    lines += _followed(figures)
     lines += _worked_on_host(book)
     if figures.contention is not None:
         lines.append(_contention(figures.contention))
@@ -77,6 +79,35 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     device = (tiling.trace.device or UNNAMED_DEVICE) if tiling.on_device else "cpu"
     lines.append(f"attributed on {device}: shares are of time, and removing one share can uncover another")
     return (*lines, *(_whole_step(figures.whole) if figures.whole is not None else ()))
+
+
+_NEEDLESS_WORK = {
+    AGAIN: "compute what the step had computed before",
+    UNUSED: "make results that no operator reads before they are freed",
+    ZEROS: "multiply with factors that are nearly all 0",
+    SPLIT: "read weights anew for each of several parts that do not wait for each other",
+}
+
+
+def _followed(figures: StepFigures) -> list[str]:
+    """What the values of a step showed, where they were followed."""
+    flow = figures.book.tiling.trace.dataflow
+    if flow is None or figures.rules < FLOW:
+        return []
+    if not flow.whole:
+        return [f"values were not followed through a step ({flow.why}): work that nobody needs would not be seen"]
+    if figures.avoidable is None:
+        return [
+            "values were followed through two steps: no operator of weight computes anew what was there, makes what "
+            "nobody reads, multiplies zeros, or reads weights anew for parts that could be one"
+        ]
+    saved = figures.avoidable.usual_ns
+    return [
+        f"values were followed through two steps: {', '.join(figures.avoidable.names[kind][:MOST_NAMES])} "
+        f"{_NEEDLESS_WORK[kind]}, about {saved[kind] / 1e6:.3g} ms of a step"
+        for kind in sorted(saved, key=lambda kind: -saved[kind])
+        if saved[kind] >= WORTH_A_LINE * figures.book.usual_ns
+    ]
 
 
 def _worked_on_host(book: TimeBook) -> list[str]:

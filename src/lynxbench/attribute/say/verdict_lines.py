@@ -45,6 +45,10 @@ _OF_CAUSE = {
     causes.UNREAD: ", much of it for results of which little is read inside the step",
     causes.UNREAD_DIAGONAL: ", much of it for results of which only the diagonal is read inside the step",
     causes.DEAR_ORDER: ", much of it for large results that another order of the products would not write",
+    causes.DONE_AGAIN: ", much of it to compute anew what the step had computed before",
+    causes.UNUSED_RESULTS: ", much of it for results that nobody reads",
+    causes.ON_ZEROS: ", much of it to multiply with zeros",
+    causes.SPLIT_PRODUCTS: ", much of it to read the same weights anew for each small part",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }

@@ -1,7 +1,9 @@
 """What ran: a profiler trace for attribution, and the kernels of one step for the verdict native or emulated."""
 
+import json
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +12,7 @@ from typing import Any
 
 import torch
 
+from lynxbench.attribute.read.dataflow import FLOW_KEY
 from lynxbench.engines.torch.device import synchronise
 from lynxbench.engines.torch.number_formats import FORMATS
 from lynxbench.model.precision import Precision
@@ -50,11 +53,24 @@ def profile_steps(step: Step, steps: int, device: torch.device) -> Any:
     return profiler
 
 
-def write_trace(profiler: Any, into: Path) -> Path:
-    """What the profiler saw as a trace in the folder."""
+def write_trace(profiler: Any, into: Path, flow: Mapping[str, object] | None = None) -> Path:
+    """What the profiler saw as a trace in the folder, with what was seen of values before it."""
     trace = into / TRACE_FILE
     profiler.export_chrome_trace(str(trace))
+    if flow is not None:
+        _put_first(trace, f"{json.dumps(FLOW_KEY)}: {json.dumps(flow)}")
     return trace
+
+
+def _put_first(trace: Path, entry: str) -> None:
+    """An entry at the head of a file that holds one object: who reads events reads on from there."""
+    draft = trace.with_suffix(".part")
+    with trace.open("rb") as whole, draft.open("wb") as file:
+        if whole.read(1) != b"{":
+            return  # nothing that a profiler writes; it is read, or refused, as it is
+        file.write(b"{" + entry.encode() + b",")
+        shutil.copyfileobj(whole, file)
+    draft.replace(trace)
 
 
 def product_formats(profiler: Any) -> frozenset[str]:
