@@ -93,6 +93,9 @@ protocol: {{version: 1, restarts: 1, steady: {{drift: 5 %, window: 1 s}}, min_du
 class Servers:
     """Servers of one model on one GPU, each with its port; stopped when left."""
 
+    served = MODEL
+    """The name that is asked for."""
+
     def __init__(self, folder: Path, log: Path) -> None:
         self.folder, self.log = folder, log
         self.running: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
@@ -113,7 +116,7 @@ class Servers:
     def answers(self, name: str, until: float) -> bool:
         """Waits for one completed request; False where the server died or the time is over."""
         child, port = self.running[name]
-        body = json.dumps({"model": MODEL, "prompt": "One", "max_tokens": 2}).encode()
+        body = json.dumps({"model": self.served, "prompt": "One", "max_tokens": 2}).encode()
         while time.monotonic() < until and child.poll() is None:
             try:
                 asked = urllib.request.Request(
