@@ -111,6 +111,7 @@ def main() -> None:
             verified = lynxbench(["verify", str(run.parent), "--ledger", "none"], max(5.0, until - time.monotonic()))
             reference = reference or (run.parent if name == "bf16" else None)
             rows[name] = {"result": result["per_precision"][0]["accuracy"], "verify": verified.returncode}
+            (given.out / "accuracy.json").write_text(json.dumps(rows, indent=1))
             say(line(name, result, time.monotonic() - began, verified.returncode))
             with tarfile.open(given.out / f"{name}.tar.gz", "w:gz") as archive:
                 archive.add(run.parent, arcname=run.parent.name)
@@ -119,7 +120,6 @@ def main() -> None:
                 answers = json.loads(compared.stdout or "{}").get("answers")
                 same = answers is not None and answers["metrics"] == result["per_precision"][0]["accuracy"]["metrics"]
                 say(f"{'':11} compare: exit {compared.returncode}, the same agreement: {'yes' if same else 'NO'}")
-    (given.out / "accuracy.json").write_text(json.dumps(rows, indent=1))
     say(f"{len(rows)} of {len(CASES)} measured, {given.within - (until - time.monotonic()):.0f} s")
 
 

@@ -93,6 +93,9 @@ protocol: {{version: 1, restarts: 1, steady: {{drift: 5 %, window: 1 s}}, min_du
 class Servers:
     """Servers of one model on one GPU, each with its port; stopped when left."""
 
+    served = MODEL
+    """The name that is asked for."""
+
     def __init__(self, folder: Path, log: Path) -> None:
         self.folder, self.log = folder, log
         self.running: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
@@ -113,7 +116,7 @@ class Servers:
     def answers(self, name: str, until: float) -> bool:
         """Waits for one completed request; False where the server died or the time is over."""
         child, port = self.running[name]
-        body = json.dumps({"model": MODEL, "prompt": "One", "max_tokens": 2}).encode()
+        body = json.dumps({"model": self.served, "prompt": "One", "max_tokens": 2}).encode()
         while time.monotonic() < until and child.poll() is None:
             try:
                 asked = urllib.request.Request(
@@ -147,19 +150,27 @@ class Servers:
             self.stop(name)
 
 
-def own_client(folder: Path, port: int, in_flight: int, requests: int, into: Path) -> dict[str, Any]:
-    """`vllm bench serve` with the same lengths against the same server."""
-    saved = into / f"vllm-bench-{in_flight}.json"
+def own_client(
+    folder: Path, port: int, in_flight: int, requests: int, into: Path, *, seed: int = 0, limit_s: float = 240.0
+) -> dict[str, Any]:
+    """`vllm bench serve` with the same lengths against the same server, as greedy; each seed has prompts of its own."""
+    saved = into / f"vllm-bench-{in_flight}-{seed}.json"
     command = [
         sys.executable, "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai",
         "--base-url", f"http://127.0.0.1:{port}", "--endpoint", "/v1/completions", "--model", MODEL,
         "--tokenizer", str(folder / "vllm_model"), "--dataset-name", "random", "--random-input-len", str(INPUT),
         "--random-output-len", str(OUTPUT), "--num-prompts", str(requests), "--max-concurrency", str(in_flight),
         "--ignore-eos", "--save-result", "--result-filename", str(saved), "--disable-tqdm",
+        "--temperature", "0", "--seed", str(seed),
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(folder / "vllm_site")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=max(limit_s, 1.0)
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done in {limit_s:.0f} s"}
+    if done.returncode or not saved.exists():
         return {"failed": done.stderr[-300:]}
     found = json.loads(saved.read_text())
     keys = (
@@ -292,7 +303,9 @@ def main() -> int:
             own: dict[str, Any] = dict(figures(measured(f"vllm-closed-{in_flight}", CLOSED, 90, **keys)))
             if in_flight in BESIDE:
                 own["server"] = between(before, after := seen_by(ports["bf16"]))
-                theirs = own_client(options.vllm, ports["bf16"], in_flight, BESIDE[in_flight], options.out)
+                theirs = own_client(
+                    options.vllm, ports["bf16"], in_flight, BESIDE[in_flight], options.out, seed=in_flight
+                )
                 theirs["server"] = between(after, seen_by(ports["bf16"]))
                 said = held_to(own, theirs)
                 beside[str(in_flight)] = {"lynxbench": own, "vllm bench serve": theirs, "said": said}

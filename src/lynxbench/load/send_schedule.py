@@ -28,7 +28,8 @@ BLOCK = 4096
 LARGEST_SCHEDULE = 50_000_000
 """Rows a schedule may have: 400 MB of offsets. More is a typing error in a rate or a duration."""
 RAMP_UP_S = 1.0
-"""A closed loop's first requests are spread over this: all at once, servers answer in lockstep for the whole run."""
+"""A closed loop's first requests are spread over this: all at once, servers answer in lockstep for the whole run.
+That is asked for with `start: together`."""
 RAMP_UP_SHARE = 0.05
 """… but over no more than this share of the run."""
 
@@ -39,7 +40,8 @@ def load_of(
     """When requests are due, for at most that long; `trace_s` holds the arrivals of a replayed trace."""
     match arrival:
         case ClosedArrival():
-            spread_s = 0.0 if arrival.concurrency == 1 else min(RAMP_UP_S, RAMP_UP_SHARE * shortest_s)
+            at_once = arrival.concurrency == 1 or arrival.start == "together"
+            spread_s = 0.0 if at_once else min(RAMP_UP_S, RAMP_UP_SHARE * shortest_s)
             return ClosedLoop(arrival.concurrency, ramp_up_s=spread_s)
         case ConstantArrival():
             return OpenLoop(constant(arrival.rate_per_s, duration_s))

@@ -123,7 +123,8 @@ def _model_words(model: ModelSource) -> str:
 def _arrival_words(arrival: Arrival) -> str:
     match arrival:
         case ClosedArrival():
-            return f"closed loop, {arrival.concurrency} at a time"
+            together = ", started together" if arrival.start == "together" else ""
+            return f"closed loop, {arrival.concurrency} at a time{together}"
         case RampArrival():
             return f"open loop, ramp {format_rate(arrival.from_per_s)} to {format_rate(arrival.to_per_s)}"
         case ReplayArrival():

@@ -165,6 +165,8 @@ class ClosedArrival(Document):
 
     process: Literal["closed"]
     concurrency: Count = 1
+    start: Annotated[Literal["spread", "together"], Field(exclude_if=lambda start: start == "spread")] = "spread"
+    """How the first of them begin: all at once, a server of equal answers goes on in lockstep."""
 
 
 class ConstantArrival(Document):

@@ -95,6 +95,11 @@ def test_closed_loops_spread_their_first_requests():
     assert loaded({"process": "closed", "concurrency": 8}) == ClosedLoop(8, ramp_up_s=0.5)
 
 
+def test_closed_loops_start_together_where_that_is_asked():
+    assert loaded({"process": "closed", "concurrency": 8, "start": "together"}) == ClosedLoop(8)
+    assert loaded({"process": "closed", "concurrency": 8, "start": "spread"}) == ClosedLoop(8, ramp_up_s=0.5)
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

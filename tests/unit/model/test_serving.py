@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lynxbench.contract.loader import parse_contract
+from lynxbench.contract.writer import Marked, render_contract
 from lynxbench.errors import BadFile
 from lynxbench.model.serving import CacheState, OpenAiEngine
 from lynxbench.model.workload import RampArrival, SaturatingArrival, ServedModel
@@ -36,6 +37,17 @@ def test_new_arrivals(arrival, kind):
     assert isinstance(parse_contract(served_contract(URL, arrival=arrival)).workload.arrival, kind)
 
 
+def test_a_closed_loop_that_is_spread_keeps_its_id_and_one_that_starts_together_has_another():
+    plain, spread, together = (
+        parse_contract(served_contract(URL, arrival=f"{{process: closed, concurrency: 4{start}}}"))
+        for start in ("", ", start: spread", ", start: together")
+    )
+    assert plain.canonical()["workload"]["arrival"] == {"process": "closed", "concurrency": 4}
+    assert spread.contract_id == plain.contract_id
+    assert together.contract_id != plain.contract_id
+    assert parse_contract(render_contract(together, Marked())).contract_id == together.contract_id
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -51,6 +63,7 @@ def test_new_arrivals(arrival, kind):
         ("precisions: [fp32]", "precisions: [fp32]\n  batch: 4", "one answer"),
         ("idle: 400 ms", "idle: 0 s", "must be above"),
         ("{process: poisson, rate: 100 /s}", "{process: ramp, from: 0 /s, to: 0 /s}", "nothing would be asked"),
+        ("{process: poisson, rate: 100 /s}", "{process: closed, start: slowly}", "not one of spread, together"),
         ("objective:\n  slo: [{metric: latency, percentile: 90, at_most: 1 s}]", "", "X"),
     ],
 )
