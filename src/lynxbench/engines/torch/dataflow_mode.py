@@ -55,6 +55,11 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
 
     supports_higher_order_operators = True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would load its compiler, which takes seconds, to keep it out of here; no compiled step comes here."""
+        return False
+
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
         self.why: str | None = None
