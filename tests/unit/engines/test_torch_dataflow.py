@@ -311,6 +311,13 @@ def second_head(p: Parts) -> object:
     return hidden @ p.v
 
 
+def chain_that_ends_nowhere(p: Parts) -> object:
+    hidden = p.x @ p.w
+    unused = (hidden.t() @ p.x).sin() @ p.v
+    del unused
+    return hidden @ p.v
+
+
 def frozen_layers(p: Parts) -> None:
     head = torch.optim.SGD(p.net[4].parameters(), lr=0.1)
     p.net.zero_grad()
@@ -334,8 +341,9 @@ def dropped_before_the_update(p: Parts) -> None:
     ("step", "unread"),
     [
         (second_head, {"mm": 1}),
-        (frozen_layers, {"mm": 2, "sum": 2}),
-        (frozen_layers_cleared_at_the_end, {"mm": 2, "sum": 2}),
+        (frozen_layers, {"mm": 4, "sum": 2, "gelu_backward": 2}),
+        (frozen_layers_cleared_at_the_end, {"mm": 4, "sum": 2, "gelu_backward": 2}),
+        (chain_that_ends_nowhere, {"mm": 2, "sin": 1}),
         (dropped_before_the_update, {"mm": 1}),
     ],
 )
@@ -476,6 +484,7 @@ def streamed(p: Parts) -> object:
     [
         (accumulated, {"addmm": 9, "mm": 6}),
         (another_view, {"mm": 1}),
+        (twice, {}),
         (recurrent, {}),
         (greedy, {}),
         (greedy_by_numpy, {}),

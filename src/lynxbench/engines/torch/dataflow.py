@@ -6,7 +6,8 @@ computed again to save memory), whatever memory it lies in; what is written in p
 and random numbers are the same only where the generator stood in the same place. No elements are read for this but
 zeros in factors of products, which are counted in the first step.
 
-A result is read where an operator takes it, other than to look at it anew, and where it is handed to the host. It
+A result is read where an operator takes it, other than to look at it anew, and where it is handed to the host; what
+only operators read whose own results nobody reads is read by nobody. It
 counts as read, too, where nothing can be said: where it is still there when the step returns (the next step that
 replaces it says nothing of whoever looks at it between), where other results of that operator are; and everywhere in a
 step that returns no tensor, leaves none and changes no weights, as what such a step is for cannot be told. Gradients
@@ -20,7 +21,6 @@ tensors that are not PyTorch's own. Whatever goes wrong ends the following, neve
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -107,13 +107,15 @@ def _zeros(follower: ValueFollower) -> dict[Key, tuple[float, float]]:
 def _flows(seen: list[Seen], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
     """Operators that both steps called as often, and of which there is something to say."""
     one, other = seen
-    left = Counter(call.key for call in one.gradients if call.unread and all(memory.freed for memory in call.made))
-    flows = []
+    unread_by_any = one.needless(), other.needless()
+    gone = [call for call in one.gradients if call.unread and all(memory.freed for memory in call.made)]
+    left = one.needless(gone) - unread_by_any[0]
+    before, flows = one.calls, []
     for key, calls in other.calls.items():
-        if one.calls[key] != calls:
+        if before[key] != calls:
             continue
         again = min(one.again[key], other.again[key])
-        unread = min(calls - again, min(one.unread[key], other.unread[key]) + left[key])
+        unread = min(calls - again, min(number[key] for number in unread_by_any) + left[key])
         batches = max(one.batches[key], other.batches[key])
         filled, empty_rows = zeros.get(key, (1.0, 0.0))
         if again or unread or 0 < batches < calls or filled < 1.0 or empty_rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -58,35 +58,62 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """By operator and sizes, at the end of a step."""
+    """What there was to see when a step had returned."""
 
-    calls: Counter[Key]
+    step: StepAccount
     again: Counter[Key]
-    unread: Counter[Key]
     batches: Counter[Key]
+    dropped: frozenset[int]
+    """Operations whose results were gone by then, and of which that may be held against them."""
+    unread: frozenset[int]
+    """… that no operator had read."""
     gradients: tuple[Call, ...]
     """Those of weights that were left for whatever comes next, though others' were read in the step."""
 
+    @property
+    def calls(self) -> Counter[Key]:
+        """How many there were."""
+        return Counter(call.key for call in self.step.calls)
+
+    def needless(self, gradients: Iterable[Call] = ()) -> Counter[Key]:
+        """Calls whose results nobody read, with these, or only calls for which that holds."""
+        unread = self.unread | {call.node for call in gradients}
+        if not unread:
+            return Counter()
+        readers: list[list[int]] = [[] for _ in self.step.before]
+        for node, needed in enumerate(self.step.before):
+            for one in needed:
+                readers[one].append(node)
+        found: set[int] = set()
+        for node in reversed(range(len(readers))):  # who reads comes later
+            if node in unread or (node in self.dropped and readers[node] and found.issuperset(readers[node])):
+                found.add(node)
+        return Counter(call.key for call in self.step.calls if call.node in found)
+
 
 def end_step(step: StepAccount, memories: Memories, returned: bool) -> Seen:
-    """What there is to say when a step has returned, and what it returned is still there."""
+    """Look at a step that has returned, while what it returned is still there."""
     for leaf in list(step.leaves.values()):
         tensor = leaf()
         gradient = None if tensor is None else tensor.grad
         memory = None if gradient is None or gradient.layout != torch.strided else memories.find(gradient)
         if memory is not None:
             memory.gradient = True
-    calls = Counter(call.key for call in step.calls)
     again = Counter(call.key for call in step.calls if call.again and not (call.private and _is_kept(call)))
     kept = {call.key for call in step.calls if call.unread and _is_kept(call) and not _is_gradient(call)}
-    unread: Counter[Key] = Counter()
+    dropped: frozenset[int] = frozenset()
     if returned or kept or step.trained:
-        for call in step.calls:
-            dropped = call.unread and not call.again and all(memory.freed for memory in call.made)
-            if dropped and call.key not in kept and (step.trained or not call.backward):
-                unread[call.key] += 1
+        dropped = frozenset(call.node for call in step.calls if _is_dropped(call, step.trained))
+    unread = frozenset(
+        call.node for call in step.calls if call.node in dropped and call.unread and call.key not in kept
+    )
     left = tuple(call for call in step.calls if step.trained and call.unread and _is_gradient(call))
-    return Seen(calls, again, unread, _batches(step), left)
+    return Seen(step, again, _batches(step), dropped, unread, left)
+
+
+def _is_dropped(call: Call, trained: bool) -> bool:
+    counts = bool(call.made) and not call.again and (trained or not call.backward)
+    return counts and all(memory.freed for memory in call.made)
 
 
 def _is_kept(call: Call) -> bool:
@@ -100,13 +127,15 @@ def _is_gradient(call: Call) -> bool:
 def _batches(step: StepAccount) -> Counter[Key]:
     """Of products: how many are left where those that share a factor and need not wait are one."""
     groups: dict[tuple[Key, int], set[int]] = {}
+    batches: Counter[Key] = Counter()
     for call in step.calls:
-        if call.shared is not None:
+        if call.shared is not None and call.again:
+            batches[call.key] += 1  # it goes for another reason
+        elif call.shared is not None:
             groups.setdefault((call.key, call.shared), set()).add(call.node)
     shared = [nodes for nodes in groups.values() if len(nodes) > 1]
     if sum(max(nodes) - min(nodes) for nodes in shared) > MOST_VISITS:
         return Counter()
-    batches: Counter[Key] = Counter()
     for (key, _), nodes in groups.items():
         batches[key] += len(nodes) if len(nodes) == 1 else max(_ranks(step.before, nodes))
     return batches
