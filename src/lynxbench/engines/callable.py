@@ -173,7 +173,7 @@ class CallableSession:
         if not any(event.name.startswith("aten::") for event in profiler.events()):
             return None  # PyTorch is loaded, but the function runs something else
         self._torch_formats = product_formats(profiler)
-        return write_trace(profiler, into, record_dataflow(self.step, device))
+        return write_trace(profiler, into, record_dataflow(self._call, device, first=steps))
 
     def ceilings(self, known: tuple[Ceiling, ...] = ()) -> tuple[Ceiling, ...]:
         """Of PyTorch, in the formats and on the device that the function used, where its operators ran; else of numpy.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.resource_record import ResourceStep
 from lynxbench.engines.callable import CallablePythonEngine, CallableSession, resolve
 from lynxbench.errors import CannotRun
@@ -238,6 +240,22 @@ def test_profile_of_torch_operators_is_a_trace_with_steps(user_module, tmp_path:
     events = json.loads(path.read_bytes())["traceEvents"]
     names = {event.get("name") for event in events}
     assert {"step#0", "step#1", "step#2", "aten::mm"} <= names
+
+
+def test_a_trace_tells_what_values_showed(user_module, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """As the profiler writes it and as it is read: what is computed anew stands in the trace of the run."""
+    text = (
+        "import torch\na, numbers = torch.randn(64, 64), []\n"
+        "def work(index):\n    numbers.append(index)\n    return a @ a + a @ a"
+    )
+    name = user_module(text)
+    path = open_session(f"{name}:work").profile(3, tmp_path)
+    assert path is not None
+    flow = read_trace(path).dataflow
+    assert flow is not None
+    assert flow.whole
+    assert [(one.name, one.calls, one.again) for one in flow.operators] == [("aten::mm", 2, 1)]
+    assert sys.modules[name].numbers[-2:] == [3, 4], "it goes on where the profile ended"
 
 
 def test_waiting_for_own_threads_is_synchronization() -> None:

@@ -78,7 +78,7 @@ def test_exceedances_in_patterns(pattern: list[int]) -> None:
 
 @pytest.mark.parametrize("phi", [-0.4, 0.0, 0.3, 0.8])
 def test_exceedances_together_are_those_of_each_alone(phi: float) -> None:
-    """Whatever is transformed with it: the same but for rounding, which differs in a row of many on some machines."""
+    """Whatever is transformed with it: the same but for rounding, another in a row of many on some machines."""
     rng = np.random.default_rng(4)
     for seed in range(60):
         masks = []

@@ -22,7 +22,7 @@ class OperatorFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     again: Count = 0
     """Those that computed what an earlier call of the step had computed from the same values."""
     unread: Count = 0
-    """Those whose results no operator read before they were freed."""
+    """Those whose results no operator read before they were freed, or only operators of which that holds."""
     batches: Count = 0
     """Of products: how many are left where those are one that share their second factor and do not wait for each other;
     0 of anything else."""

@@ -66,7 +66,10 @@ def _put_first(trace: Path, entry: str) -> None:
     """An entry at the head of a file that holds one object: who reads events reads on from there."""
     draft = trace.with_suffix(".part")
     with trace.open("rb") as whole, draft.open("wb") as file:
-        if whole.read(1) != b"{":
+        first = whole.read(1)
+        while first.isspace():
+            first = whole.read(1)
+        if first != b"{":
             return  # nothing that a profiler writes; it is read, or refused, as it is
         file.write(b"{" + entry.encode() + b",")
         shutil.copyfileobj(whole, file)

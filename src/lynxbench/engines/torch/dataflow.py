@@ -1,0 +1,128 @@
+"""Two more steps of a function, followed value by value: work that nobody needs, however fast it is done.
+
+Every operator of PyTorch, forward and backward, passes the follower with its operands. A value has a number: what made
+it, of which numbers. So the same operator on the same numbers computes anew what the step had (also in layers that are
+computed again to save memory), whatever memory it lies in; what is written in place has another number from then on,
+and random numbers are the same only where the generator stood in the same place. No elements are read for this but
+zeros in factors of products, which are counted in the first step.
+
+A result is read where an operator takes it, other than to look at it anew, and where it is handed to the host; what
+only operators read whose own results nobody reads is read by nobody. It
+counts as read, too, where nothing can be said: where it is still there when the step returns (the next step that
+replaces it says nothing of whoever looks at it between), where other results of that operator are; and everywhere in a
+step that returns no tensor, leaves none and changes no weights, as what such a step is for cannot be told. Gradients
+are left for whoever comes next; those that no operator has read by the end of the second step nobody reads, if in the
+step that made them weights were changed.
+
+What is not seen whole says so, and nothing is said of it: compiled code, replayed graphs, other threads, kernels and
+tensors that are not PyTorch's own. Whatever goes wrong ends the following, never the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+import torch
+from torch.utils._pytree import tree_leaves
+
+from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
+from lynxbench.engines.torch.dataflow_calls import Key, Seen, StepAccount, end_step
+from lynxbench.engines.torch.dataflow_mode import ValueFollower
+from lynxbench.engines.torch.dataflow_unseen import hidden_before, watched
+from lynxbench.engines.torch.device import synchronise
+from lynxbench.errors import first_line
+
+STEPS = 2
+LONGEST_S = 60.0
+"""A first step that takes longer is not followed by a second."""
+
+
+def record_dataflow(
+    step: Callable[[int], object],
+    device: torch.device,
+    *,
+    first: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Mapping[str, object]:
+    """What two steps show, numbered from `first`, as the document that a trace holds."""
+    try:
+        flow = _record(step, device, first, clock)
+    except Exception as error:  # the function's own among them: a run does not fail for what is seen besides
+        flow = _hidden(f"it failed while it was followed: {first_line(error)}")
+    return dict(msgspec.to_builtins(flow))
+
+
+def _hidden(why: str) -> Dataflow:
+    return Dataflow(STEPS, whole=False, why=why)
+
+
+def _record(step: Callable[[int], object], device: torch.device, first: int, clock: Callable[[], float]) -> Dataflow:
+    why = hidden_before()
+    if why is not None:
+        return _hidden(why)
+    follower = ValueFollower(clock)
+    seen: list[Seen] = []
+    with watched(follower.expose, follower.hide):
+        for number in range(STEPS):
+            began = clock()
+            follower.step = StepAccount()
+            with follower:
+                returned = step(first + number)
+            synchronise(device)
+            follower.why = follower.why or hidden_before()
+            if follower.why is None and number == 0 and clock() - began > LONGEST_S:
+                follower.hide(f"a step takes longer than {LONGEST_S:g} s to follow")
+            if follower.why is not None:
+                return _hidden(follower.why)
+            seen.append(end_step(follower.step, follower.memories, _has_tensors(returned)))
+            if number == 0:
+                follower.counting = False
+                zeros = _zeros(follower)
+            del returned
+            follower.memories.end_step()
+    return Dataflow(STEPS, tuple(_flows(seen, zeros)))
+
+
+def _has_tensors(returned: object) -> bool:
+    return any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(returned))
+
+
+def _zeros(follower: ValueFollower) -> dict[Key, tuple[float, float]]:
+    """By product: the shares that are not 0 and of empty rows, where all its calls were counted."""
+    counted = follower.zeros.fetch()
+    shares: dict[Key, list[tuple[float, float] | None]] = {}
+    for call in follower.step.calls:
+        if call.zeros is not None:
+            shares.setdefault(call.key, []).append(counted.get(call.zeros))
+    means: dict[Key, tuple[float, float]] = {}
+    for key, found in shares.items():
+        known = [one for one in found if one is not None]
+        if len(known) == len(found):
+            means[key] = sum(one for one, _ in known) / len(known), sum(rows for _, rows in known) / len(known)
+    return means
+
+
+def _flows(seen: list[Seen], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
+    """Operators that both steps called as often, and of which there is something to say."""
+    one, other = seen
+    unread_by_any = one.needless(), other.needless()
+    gone = [call for call in one.gradients if call.unread and all(memory.freed for memory in call.made)]
+    left = one.needless(gone) - unread_by_any[0]
+    before, flows = one.calls, []
+    for key, calls in other.calls.items():
+        if before[key] != calls:
+            continue
+        again = min(one.again[key], other.again[key])
+        unread = min(calls - again, min(number[key] for number in unread_by_any) + left[key])
+        batches = max(one.batches[key], other.batches[key])
+        filled, empty_rows = zeros.get(key, (1.0, 0.0))
+        if again or unread or 0 < batches < calls or filled < 1.0 or empty_rows:
+            flows.append(
+                OperatorFlow(
+                    key[0], key[1], calls, again=again, unread=unread, batches=batches, nonzero=filled,
+                    zero_rows=empty_rows,
+                )
+            )  # fmt: skip
+    return flows

@@ -1,0 +1,281 @@
+"""Follows the values of a step: a dispatch mode that sees each of PyTorch's operators and changes none."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lynxbench.engines.torch.dataflow_calls import Call, StepAccount
+from lynxbench.engines.torch.dataflow_memory import (
+    NOBODY,
+    Memories,
+    Memory,
+    Numbers,
+    geometry_of,
+    tensors_in,
+    whole_of,
+)
+from lynxbench.engines.torch.dataflow_schema import OperatorSchema, schema_of
+from lynxbench.engines.torch.dataflow_zeros import Zeros
+from lynxbench.errors import first_line
+
+MOST_OPERATORS = 100_000
+"""Followed in all; a step of more is not followed."""
+OWN_S = 30.0
+"""So long may the following itself take."""
+PLAIN = torch.Tensor.__torch_dispatch__
+"""Of tensors, and of classes that do not look into operators."""
+
+
+@dataclass(slots=True, eq=False)
+class _Looked:
+    """An operator's operands, as they were before it ran."""
+
+    schema: OperatorSchema
+    identity: Hashable
+    """What it computes from which values: the same results where it is the same."""
+    sizes: tuple[tuple[int, ...], ...]
+    operands: list[tuple[int, Memory]]
+    written: list[Memory]
+    shared: int | None = None
+    zeros: int | None = None
+    trained: bool = False
+
+
+class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
+    """Numbers values while a step runs; whatever goes wrong in it ends the following and not the step."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would load its compiler, which takes seconds, to keep it out of here; no compiled step comes here."""
+        return False
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.why: str | None = None
+        """Why not all was seen; None as long as it was."""
+        self.step = StepAccount()
+        self.numbers = Numbers()
+        self.memories = Memories(self.numbers)
+        self.zeros = Zeros()
+        self.counting = True
+        self._clock = clock
+        self._took_s = 0.0
+        self._operators = 0
+        self._lock = threading.RLock()
+
+    def hide(self, why: str) -> None:
+        """Nothing more is said of this step, nor of the next."""
+        self.why = self.why or why
+
+    def expose(self, tensor: Any) -> None:
+        """The host, or code that is not PyTorch's, comes to a tensor's elements."""
+        if self.why is not None:
+            return
+        with self._noting("a tensor that was handed out"):
+            if not isinstance(tensor, torch.Tensor) or not _is_plain(tensor):
+                return
+            memory = self.memories.meet(tensor)
+            memory.read, memory.blank = True, False
+            memory.content = self.numbers.fresh()
+            step = self.step
+            step.before.append(tuple({memory.writer, step.barrier} - {NOBODY}))
+            step.barrier = memory.writer = len(step.before) - 1
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator as it is, and note what it read and made."""
+        words: dict[str, Any] = kwargs or {}
+        looked: _Looked | None = None
+        composed = False
+        with self._noting(func):
+            schema = self._schema(func)
+            composed = schema is not None and schema.composed and not types
+            if schema is not None and not composed and not schema.aside:
+                looked = self._look(schema, args, words)
+        if composed:
+            with self:
+                return func.decompose(*args, **words)  # as the dispatcher would
+        if looked is None:
+            return func(*args, **words)
+        try:
+            result = func(*args, **words)
+        except BaseException:
+            with self._noting(func):
+                for memory in looked.written:
+                    memory.content = self.numbers.fresh()
+            raise
+        with self._noting(func):
+            self._note(looked, result)
+        return result
+
+    @contextmanager
+    def _noting(self, what: object) -> Iterator[None]:
+        """What goes wrong here, or takes too long, ends the following."""
+        began = self._clock()
+        try:
+            with self._lock:
+                yield
+        except Exception as error:
+            self.hide(f"{what} could not be followed: {first_line(error)}")
+        self._took_s += self._clock() - began
+        if self._took_s > OWN_S:
+            self.hide(f"following it took longer than {OWN_S:g} s")
+
+    def _schema(self, func: Any) -> OperatorSchema | None:
+        """Of an operator that is to be followed."""
+        if self.why is not None:
+            return None
+        self._operators += 1
+        if self._operators > MOST_OPERATORS:
+            self.hide(f"it has more than {MOST_OPERATORS} operators")
+        elif not isinstance(func, torch._ops.OpOverload):
+            self.hide(f"{func} ran, which is not an operator")
+        elif not schema_of(func).own:
+            self.hide(f"{schema_of(func).name} ran, which is not PyTorch's own")
+        return None if self.why is not None else schema_of(func)
+
+    def _look(self, schema: OperatorSchema, args: Any, words: dict[str, Any]) -> _Looked | None:
+        values = {**dict(enumerate(args)), **{schema.places[word]: value for word, value in words.items()}}
+        training = any(values.get(schema.places.get(word, NOBODY)) is True for word in ("training", "train"))
+        running = schema.running if training else frozenset[int]()
+        parts: list[Hashable] = [schema.name, schema.overload]
+        sizes: list[tuple[int, ...]] = []
+        operands: list[tuple[int, Memory]] = []
+        written: list[Memory] = []
+        numbers: dict[int, int] = {}
+        trained = False
+        for place in sorted(values):
+            tensors = list(tensors_in(values[place]))
+            if not tensors:
+                parts.append((place, type(values[place]).__name__, repr(values[place])))
+                continue
+            for tensor in tensors:
+                if not _is_plain(tensor):
+                    self.hide(f"{schema.name} has an operand that is no plain tensor")
+                    return None
+                memory = self.memories.meet(tensor)
+                sizes.append(tuple(tensor.shape))
+                operands.append((place, memory))
+                geometry = geometry_of(tensor)
+                numbers[place] = self.numbers.of((memory.content, geometry))
+                over = place in running or (place in schema.overwritten and whole_of(tensor))
+                parts.append((place, geometry) if over else (place, numbers[place]))
+                changed = place in schema.written or place in running
+                if changed and all(memory is not one for one in written):
+                    written.append(memory)
+                if tensor.requires_grad and tensor.is_leaf:
+                    trained = trained or place in schema.written
+                    self.step.leaves.setdefault(id(tensor), weakref.ref(tensor))
+        if _is_captured(operands, values):
+            self.hide("a CUDA graph was captured")
+            return None
+        if _draws(schema, values):
+            parts.append(_generators(values))
+        looked = _Looked(schema, tuple(parts), tuple(sizes), operands, written, trained=trained)
+        if schema.factors is not None and all(place in numbers for place in schema.factors):
+            first, second = (values[place] for place in schema.factors)
+            looked.shared = numbers[schema.factors[1]]
+            looked.zeros = self.numbers.of(("factors", *(numbers[place] for place in schema.factors)))
+            if self.counting:
+                self.zeros.count(looked.zeros, first, second)
+        return looked
+
+    def _note(self, looked: _Looked, result: Any) -> None:
+        schema, step = looked.schema, self.step
+        identity = self.numbers.of(looked.identity)
+        made: list[Memory] = []
+        for number, tensor in enumerate(tensors_in(result)):
+            if not _is_plain(tensor):
+                self.hide(f"{schema.name} made what is no plain tensor")
+                return
+            content = self.numbers.fresh() if schema.blank else self.numbers.of((identity, number))
+            memory = self.memories.make(tensor, content)
+            if memory is not None:
+                made.append(memory)
+        if not made and not looked.written and not schema.tells_host:
+            return  # its result is an operand, looked at anew
+        if schema.views and looked.written and not made:
+            return  # … and so is an operand itself
+        if any(memory.blank and not self._is_written(memory, looked) for _, memory in looked.operands):
+            self.hide("memory was read that no operator of PyTorch had written")
+            return
+        node = len(step.before)
+        needed = {memory.writer for _, memory in looked.operands} | {step.barrier}
+        step.before.append(tuple(needed - {NOBODY}))
+        for _, memory in looked.operands:
+            memory.read = True
+        call = self._call(looked, node, identity, made)
+        for number, memory in enumerate(looked.written):
+            content = self.numbers.of((identity, "written", number))
+            if memory.maker is not None and content not in step.contents:
+                memory.maker.again = False  # whoever changes it needs it for himself
+            self._put(memory, content, node)
+        for memory in made:
+            memory.maker, memory.blank = call, schema.blank
+            self._put(memory, memory.content, node, blank=schema.blank)
+        step.trained = step.trained or looked.trained
+        if schema.tells_host:
+            step.barrier = node
+
+    def _call(self, looked: _Looked, node: int, identity: int, made: list[Memory]) -> Call:
+        schema, step = looked.schema, self.step
+        pure = bool(made) and not looked.written and not schema.blank
+        call = Call(
+            key=(schema.name, looked.sizes),
+            node=node,
+            again=pure and identity in step.done,
+            private=schema.copies or not looked.operands,
+            made=made if pure else [],
+            backward=torch._C._current_graph_task_id() >= 0,
+            shared=looked.shared,
+            zeros=looked.zeros,
+        )
+        step.done.add(identity)
+        step.calls.append(call)
+        return call
+
+    def _put(self, memory: Memory, content: int, node: int, *, blank: bool = False) -> None:
+        memory.content, memory.writer, memory.blank = content, node, blank
+        self.step.contents.add(content)
+
+    @staticmethod
+    def _is_written(memory: Memory, looked: _Looked) -> bool:
+        return any(memory is one for one in looked.written)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    own = type(tensor).__torch_dispatch__
+    return own is PLAIN and tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
+
+
+def _is_captured(operands: list[tuple[int, Memory]], values: dict[int, Any]) -> bool:
+    on_device = any(one.is_cuda for value in values.values() for one in tensors_in(value)) if operands else False
+    return on_device and torch.cuda.is_current_stream_capturing()
+
+
+def _draws(schema: OperatorSchema, values: dict[int, Any]) -> bool:
+    """Whether random numbers play a part: of an operator that may leave values out, where it does."""
+    rates = [place for word, place in schema.places.items() if word in ("dropout", "dropout_p")]
+    if rates:
+        return any(values.get(place, 0.0) != 0 for place in rates)
+    return schema.seeded
+
+
+def _generators(values: dict[int, Any]) -> Hashable:
+    """Where the generators stand that an operator may draw from: the same numbers come from the same place."""
+    given = [value for value in values.values() if isinstance(value, torch.Generator)]
+    usual = [torch.default_generator]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        usual += torch.cuda.default_generators
+    states = (generator.get_state() for generator in given or usual)
+    return tuple(hashlib.sha256(bytes(torch._C.TensorBase.numpy(state))).digest() for state in states)
