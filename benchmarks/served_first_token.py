@@ -310,8 +310,15 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped then too
     node = Node(options.out, options.state, options.site, options.within)
     clients = Clients(node, options.vllm.resolve())
-    answered = False
-    with Servers(options.vllm, options.out) as servers:
+    try:
+        return compared_on(Servers(options.vllm, options.out), node, clients, options)
+    finally:
+        collect(node, clients.steps)  # what was measured comes back, however this ends
+
+
+def compared_on(servers: Servers, node: Node, clients: Clients, options: argparse.Namespace) -> int:
+    """Everything that one server is asked."""
+    with servers:
         began = time.monotonic()
         servers.start("bf16", PORT)
         prompts = Prompts(options.vllm / "vllm_model" / "tokenizer.json", seed=7)
@@ -329,7 +336,6 @@ def main() -> int:
             compared.pairs(clients, 64, "spread", 1)
         finally:
             answered = compared.conclude(("64 in flight, together", "1 in flight, together", "64 in flight, spread"))
-    collect(node, clients.steps)
     return 0 if answered else 1
 
 

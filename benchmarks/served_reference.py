@@ -20,7 +20,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools")]
@@ -142,7 +142,7 @@ class Servers:
             else:
                 return
 
-    def __enter__(self) -> Servers:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -93,7 +93,7 @@ def find_saturation(
     if not several:
         raise ValueError("a saturation search needs at least one bound")
     rule = rule or SearchRule()
-    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence, is_highest), so_far).run()
+    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence, is_highest=is_highest), so_far).run()
 
 
 @dataclass

@@ -54,11 +54,11 @@ class SeenRates:
     ceiling_per_s: float
     bounds: tuple[LatencyBound, ...]
     sure: Confidence
-    is_highest: bool = False
-    """Whether no rate above the ceiling can be held."""
     probes: list[Judged] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
     """Rates that were to be claimed and did not pass."""
+    is_highest: bool = False
+    """Whether no rate above the ceiling can be held."""
     _known: dict[int, CapacityEstimate] = field(default_factory=dict)
 
     @property
