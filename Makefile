@@ -115,7 +115,8 @@ $(STAMPS)/server-%: environments/%.txt | $(STAMPS)/venv
 	@touch $@
 
 # The ground-truth server is one C file of your choice: make bench-peers TRUTH_SOURCE=…/truth_server.c
-bench-peers: $(STAMPS)/dev $(STAMPS)/wrk $(STAMPS)/peer-vllm $(STAMPS)/peer-aiperf $(STAMPS)/peer-guidellm
+bench-peers: $(STAMPS)/dev $(STAMPS)/wrk $(STAMPS)/peer-vllm $(STAMPS)/peer-aiperf $(STAMPS)/peer-guidellm \
+    peer-inference-perf
 	@if [ -n "$(TRUTH_SOURCE)" ]; then $(BIN)/python benchmarks/load_peers.py --truth-source $(TRUTH_SOURCE); \
 	else echo "peers are installed; now: make bench-peers TRUTH_SOURCE=PATH/truth_server.c"; fi
 
@@ -123,6 +124,20 @@ $(STAMPS)/peer-aiperf: environments/aiperf.txt | $(STAMPS)/venv
 	rm -rf $(PEERS)/aiperf
 	$(PYTHON) -m venv --without-pip $(PEERS)/aiperf
 	$(INTO) $(PEERS)/aiperf/bin/python --requirement $<
+	@touch $@
+
+# It asks for Python 3.12; without one the others are compared, and it is said to be missing.
+PYTHON312 ?= python3.12
+.PHONY: peer-inference-perf
+peer-inference-perf:
+	@if $(PYTHON312) -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; \
+	then $(MAKE) --no-print-directory $(STAMPS)/peer-inference-perf; \
+	else echo "inference-perf is left out: it needs Python 3.12 (make bench-peers PYTHON312=PATH/python3.12)"; fi
+
+$(STAMPS)/peer-inference-perf: environments/inference-perf.txt | $(STAMPS)/venv
+	rm -rf $(PEERS)/inference-perf
+	$(PYTHON312) -m venv --without-pip $(PEERS)/inference-perf
+	$(INTO) $(PEERS)/inference-perf/bin/python --requirement $<
 	@touch $@
 
 # pytest-benchmark and asv, for benchmarks/pytest_peers.py.

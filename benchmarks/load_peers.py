@@ -1,24 +1,27 @@
 """The load driver and its peers against one server whose truth is known, in one sitting.
 
-    python benchmarks/load_peers.py --truth-source PATH/truth_server.c [--seconds 5] [--json FILE]
-        [--environments .peers] [--only lynxbench,wrk,vllm] [--cases one_token,stamps_512] [--realtime]
+    python benchmarks/load_peers.py --truth-source PATH/truth_server.c [--seconds 5] [--within-s 1080]
+        [--json FILE] [--environments .peers] [--only lynxbench,wrk,vllm] [--cases one_token,stamps_512] [--realtime]
 
 The server is compiled into a temporary folder and pinned to one core; every client, with all its processes, is pinned
 to another. What a client achieved is read from the server's log, over the middle 80 % of its completions; what it
 reports is held against that log. Ratios of one sitting matter, absolute figures do not. `make bench-peers` installs the
-peers, each into an environment of its own; one that is missing, fails or does not end is said to.
+peers, each into an environment of its own; one that is missing, fails or does not end is said to. Clients that are two
+orders slower are asked some cases last; what has not begun after `--within-s` is left out, and said to be.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -74,7 +77,9 @@ class Sitting:
         found: dict[str, object] = {"took_s": took_s, "sent": len(truth.rows)}
         if len(truth.rows):
             found["first_request_s"] = float(truth.rows["arrival"].min() - began_ns) / 1e9
-        found.update(_achieved(truth, case, meter))
+        found.update(_achieved(truth, case, meter, evenly=case.name not in client.cannot))
+        if case.name in client.cannot:
+            found["cannot"] = client.cannot[case.name]
         if not ended:
             found["failure"] = f"no end and no report in {case.limit_s:g} s"
             return found
@@ -109,7 +114,7 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> bool:
         process.wait()
 
 
-def _achieved(truth: Truth, case: Case, meter: Meter) -> dict[str, object]:
+def _achieved(truth: Truth, case: Case, meter: Meter, *, evenly: bool) -> dict[str, object]:
     count, from_ns, until_ns = truth.middle()
     found: dict[str, object] = {}
     if count:
@@ -125,9 +130,10 @@ def _achieved(truth: Truth, case: Case, meter: Meter) -> dict[str, object]:
             found["stolen_ms"] = usage.stolen_s * 1e3
     if case.rate_per_s and len(truth.rows) > 1:
         arrivals = np.sort(truth.rows["arrival"])
-        late = truth.lateness_ms(case.rate_per_s)
         found["arrival_rate_per_s"] = (len(arrivals) - 1) / ((arrivals[-1] - arrivals[0]) / 1e9)
-        found["late_mean_ms"], found["late_p99_ms"] = float(late.mean()), float(np.quantile(late, 0.99))
+        if evenly:
+            late = truth.lateness_ms(case.rate_per_s)
+            found["late_mean_ms"], found["late_p99_ms"] = float(late.mean()), float(np.quantile(late, 0.99))
     if case.name == "faults":
         found["truth"] = {
             "ok": truth.count(OK),
@@ -152,6 +158,12 @@ def _errors(truth: Truth, case: Case, report: Report) -> dict[str, object]:
     return found
 
 
+def in_order(cases: Sequence[Case], chosen: Sequence[Client]) -> list[tuple[Case, Client]]:
+    """Case by case, so that what is put into one ratio is measured within minutes; then what clients are asked last."""
+    asked = [(case, client) for case in cases for client in chosen if client.cases is None or case.name in client.cases]
+    return sorted(asked, key=lambda pair: pair[0].name in pair[1].last)
+
+
 def main() -> None:
     """Measure every client in every case, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -164,6 +176,7 @@ def main() -> None:
     )
     parser.add_argument("--only", help="clients, by name, with commas")
     parser.add_argument("--cases", help="cases, by name, with commas")
+    parser.add_argument("--within-s", type=float, default=math.inf, help="begin no further measurement after so long")
     options = parser.parse_args()
     chosen = clients(options.environments.absolute())
     if options.only:
@@ -172,20 +185,22 @@ def main() -> None:
     found: dict[str, dict[str, dict[str, object]]] = {}
     with tempfile.TemporaryDirectory(prefix="lynxbench-peers-", ignore_cleanup_errors=True) as folder:
         sitting = Sitting(options.truth_source, Path(folder), options.seconds, realtime=options.realtime)
-        for case in cases:  # case by case, so that what is put into one ratio was measured within minutes
-            for client in chosen:
-                if client.cases is not None and case.name not in client.cases:
-                    continue
+        began_s = time.monotonic()
+        for case, client in in_order(cases, chosen):
+            if time.monotonic() - began_s > options.within_s:
+                result: dict[str, object] = {"failure": f"left out: the sitting's {options.within_s:g} s were spent"}
+            else:
                 result = sitting.measure(client, case)
                 if case is ONE_TOKEN and client.name == "lynxbench" and "failure" not in result:
                     # Once more, and both kept: the ratios rest on this figure.
                     again = sitting.measure(client, case)
                     result["again_requests_per_s"] = again.get("requests_per_s")
-                found.setdefault(case.name, {})[client.name] = result
-                print(json.dumps({"case": case.name, "client": client.name, **result}), flush=True)
-                if options.json:
-                    options.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(render(found, {client.name: client.target for client in chosen}))
+            found.setdefault(case.name, {})[client.name] = result
+            print(json.dumps({"case": case.name, "client": client.name, **result}), flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(found, indent=1) + "\n")
+        print(f"the sitting took {time.monotonic() - began_s:.0f} s")
+    print(render(found, {client.name: client.target for client in chosen if client.target is not None}))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 TTFT_MS, ITL_MS = 50.0, 10.0
 STAMP_TOKENS = 32
+IDLE_LIMIT_S = 5.0
+"""For the case with stalled answers, to every client that can be told a limit; their own would only end it later."""
 
 
 @dataclass(frozen=True, slots=True)

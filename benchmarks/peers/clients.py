@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from peers.cases import MANY_TOKENS, ONE_TOKEN, Case, Report
+from peers.cases import FAULTS, IDLE_LIMIT_S, MANY_TOKENS, ONE_TOKEN, OPEN, STAMPS, Case, Report
+from peers.tokenizer import WORDS
 
 HERE = Path(__file__).parent
+FEWER_STREAMS = frozenset(case.name for case in STAMPS[:-1])
+"""What clients that are two orders slower are asked last: 512 streams, and 32 of `role_at_start`, ask the same."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
 
@@ -33,8 +36,8 @@ class Client:
     """A load generator under test."""
 
     name: str
-    target: float
-    """Our streaming requests/s over theirs that we set out to reach (one token, 64 open)."""
+    target: float | None
+    """Our streaming requests/s over theirs that we set out to reach (one token, 64 open); None: no bar was set."""
     program: tuple[str, ...]
     command: Callable[[Order], list[str]]
     report: Callable[[Order], Report]
@@ -43,12 +46,17 @@ class Client:
     requests: dict[str, int] = field(default_factory=dict)
     """Requests that take it a few seconds, by case, where the case does not fix them."""
     environment: dict[str, str] = field(default_factory=dict)
+    last: frozenset[str] = frozenset()
+    """Cases that are asked after all others, and left out where a sitting's time is spent by then."""
+    cannot: dict[str, str] = field(default_factory=dict)
+    """What a case asks that it has no way to do, by case, as the table says it; the case is run all the same."""
+    where: str = "`make bench-peers` installs it"
 
     @property
     def missing(self) -> str | None:
         """Why it cannot be started."""
         found = shutil.which(self.program[0])
-        return None if found else f"not installed ({self.program[0]}); `make bench-peers` installs it"
+        return None if found else f"not installed ({self.program[0]}); {self.where}"
 
 
 def clients(environments: Path) -> list[Client]:
@@ -65,11 +73,19 @@ def clients(environments: Path) -> list[Client]:
                requests={ONE_TOKEN.name: 10_000, MANY_TOKENS.name: 4_000}, environment=OFFLINE),
         # Its offline mode takes tokenizers from a hub's cache only, not from a folder.
         Client("aiperf", 50.0, (inside("aiperf", "aiperf"),), _aiperf, _aiperf_report,
-               requests={ONE_TOKEN.name: 2_000, MANY_TOKENS.name: 1_000}),
+               requests={ONE_TOKEN.name: 2_000, MANY_TOKENS.name: 1_000}, last=FEWER_STREAMS),
         # On one core a second worker process only takes time from the first.
         Client("guidellm", 100.0, (inside("guidellm", "guidellm"),), _guidellm, _guidellm_report,
-               requests={ONE_TOKEN.name: 1_500, MANY_TOKENS.name: 800},
+               requests={ONE_TOKEN.name: 1_500, MANY_TOKENS.name: 800}, last=FEWER_STREAMS,
                environment={**OFFLINE, "GUIDELLM__MAX_WORKER_PROCESSES": "1"}),
+        Client("endpoints", None, (inside("endpoints", "inference-endpoint"),), _endpoints, _endpoints_report,
+               requests={ONE_TOKEN.name: 20_000, MANY_TOKENS.name: 6_000}, environment=OFFLINE,
+               cannot={OPEN.name: "Poisson arrivals only: no even schedule to be late against"},
+               where="it is github.com/mlcommons/endpoints, for Python 3.12, into an environment of that name"),
+        Client("inference-perf", None, (inside("inference-perf", "inference-perf"),), _inference_perf,
+               _inference_perf_report, requests={ONE_TOKEN.name: 2_000, MANY_TOKENS.name: 800}, last=FEWER_STREAMS,
+               environment=OFFLINE,
+               where="`make bench-peers` installs it where there is a Python 3.12 (PYTHON312=…)"),
     ]  # fmt: skip
 
 
@@ -141,6 +157,7 @@ def _aiperf(order: Order) -> list[str]:
         *("--url", order.base, "--endpoint-type", "chat"),
         *("--streaming", "--isl", "8", "--osl", str(case.tokens), "--request-count", str(order.requests)),
         *("--ui", "none", "--no-gpu-telemetry", "--no-server-metrics", "--artifact-dir", str(order.folder / "aiperf")),
+        *(("--request-timeout-seconds", f"{IDLE_LIMIT_S:g}") if case is FAULTS else ()),
     ]
     if case.rate_per_s:
         return [*arguments, "--request-rate", f"{case.rate_per_s:g}", "--arrival-pattern", "constant"]
@@ -170,8 +187,9 @@ def _guidellm(order: Order) -> list[str]:
     profile = (
         f"kind=constant,rate={case.rate_per_s:g}" if case.rate_per_s else f"kind=concurrent,streams={case.concurrency}"
     )
+    limit = f",timeout={IDLE_LIMIT_S:g}" if case is FAULTS else ""
     return [
-        *("run", "--disable-console", "--backend", f"kind=openai_http,target={order.base},model=mock"),
+        *("run", "--disable-console", "--backend", f"kind=openai_http,target={order.base},model=mock{limit}"),
         *("--profile", profile, "--constraint", f"kind=max_requests,count={order.requests}"),
         *("--data", f"kind=synthetic_text,prompt_tokens=8,output_tokens={case.tokens}"),
         *("--tokenizer", f"kind=huggingface_auto,model={order.tokenizer}"),
@@ -191,3 +209,92 @@ def _guidellm_report(order: Order) -> Report:
         ok=totals.get("successful"),
         failed=totals.get("errored"),
     )
+
+
+# --- mlcommons/endpoints ---------------------------------------------------------------------------------------------
+
+
+def _endpoints(order: Order) -> list[str]:
+    case = order.case
+    prompts = order.folder / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in _prompts(1000)))
+    arguments = [
+        *("benchmark", "online", "--endpoints", order.base, "--model", "mock", "--tokenizer", str(order.tokenizer)),
+        *("--dataset", str(prompts), "--max-output-tokens", str(case.tokens), "--streaming", "on"),
+        *("--num-samples", str(order.requests), "--duration", "0", "--report-dir", str(order.folder / "endpoints")),
+        # One worker and no pinning of its own: what it measures with has one core, and its plan would leave that core.
+        *("--workers", "1", "--no-cpu-affinity", "--performance-drain-timeout", f"{IDLE_LIMIT_S:g}"),
+    ]
+    # By default it opens a quarter of the machine's ports beforehand: thousands of connections that no case needs.
+    arguments += ["--client.warmup-connections", str(case.concurrency or 64)]
+    if case.rate_per_s:
+        return [*arguments, "--load-pattern", "poisson", "--target-qps", f"{case.rate_per_s:g}"]
+    return [*arguments, "--load-pattern", "concurrency", "--concurrency", str(case.concurrency)]
+
+
+def _prompts(count: int) -> list[str]:
+    """Of eight words that the tokenizer has, each another."""
+    return [" ".join(f"word{4 + (8 * number + place) % (WORDS - 4)}" for place in range(8)) for number in range(count)]
+
+
+def _endpoints_report(order: Order) -> Report:
+    said = json.loads((order.folder / "endpoints" / "performance" / "result_summary.json").read_text())
+    first, gap = said.get("ttft") or {}, said.get("tpot") or {}
+    issued, ended, failed = (said[f"n_samples_{kind}"] for kind in ("issued", "completed", "failed"))
+    return Report(
+        ttft_mean_ms=_ms(first.get("avg")),
+        ttft_p99_ms=_ms((first.get("percentiles") or {}).get("99.0")),
+        itl_mean_ms=_ms(gap.get("avg")),  # over what came after the first token; it keeps no single gaps
+        ok=ended - failed,  # what failed is among the completed
+        failed=failed,
+        extra={"counts": {"ok": ended - failed, "failed": failed, "not ended": issued - ended}},
+    )
+
+
+def _ms(value_ns: float | None) -> float | None:
+    return None if value_ns is None else value_ns / 1e6
+
+
+# --- inference-perf --------------------------------------------------------------------------------------------------
+
+
+def _inference_perf(order: Order) -> list[str]:
+    case = order.case
+    stage: dict[str, float]
+    if case.rate_per_s:
+        kind, stage = "constant", {"rate": case.rate_per_s, "duration": round(order.requests / case.rate_per_s)}
+    else:
+        kind, stage = "concurrent", {"num_requests": order.requests, "concurrency_level": case.concurrency}
+    settings = {
+        "api": {"type": "chat", "streaming": True},
+        "server": {"type": "vllm", "model_name": "mock", "base_url": order.base},
+        "tokenizer": {"pretrained_model_name_or_path": str(order.tokenizer)},
+        "data": {"type": "mock"},  # its prompts for chats; those of a length by distribution are for completions only
+        "load": {"type": kind, "stages": [stage], "num_workers": 1}
+        | ({"request_timeout": IDLE_LIMIT_S} if case is FAULTS else {}),
+        "storage": {"local_storage": {"path": str(order.folder / "inference-perf")}},
+    }
+    file = order.folder / "inference-perf.yml"
+    file.write_text(json.dumps(settings))  # JSON is YAML
+    return ["--config_file", str(file)]
+
+
+def _inference_perf_report(order: Order) -> Report:
+    said = json.loads((order.folder / "inference-perf" / "summary_lifecycle_metrics.json").read_text())
+    latency = said["successes"].get("latency") or {}
+    first, gap = latency.get("time_to_first_token") or {}, latency.get("inter_token_latency") or {}
+    behind = said["load_summary"].get("schedule_delay") or {}
+    return Report(
+        ttft_mean_ms=_of_seconds(first.get("mean")),
+        ttft_p99_ms=_of_seconds(first.get("p99")),
+        itl_mean_ms=_of_seconds(gap.get("mean")),
+        itl_median_ms=_of_seconds(gap.get("median")),
+        ok=said["successes"]["count"],
+        failed=said["failures"]["count"],
+        # With so many open at a time it counts the wait for a place as delay, which nobody asked it to avoid.
+        extra={"late_mean_ms": _of_seconds(behind.get("mean"))} if order.case.rate_per_s else {},
+    )
+
+
+def _of_seconds(value_s: float | None) -> float | None:
+    return None if value_s is None else value_s * 1e3

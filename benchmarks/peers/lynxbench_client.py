@@ -13,10 +13,7 @@ from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_
 from lynxbench.load.driver import run_probe
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.load.response_reading import PlainRotation
-from peers.cases import ALL
-
-IDLE_LIMIT_S = 5.0
-"""For the case with stalled answers; the default of a minute would end it too, only later."""
+from peers.cases import ALL, IDLE_LIMIT_S
 
 
 def main(url: str, name: str, seconds: float, report: Path) -> None:

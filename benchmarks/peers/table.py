@@ -113,7 +113,7 @@ def _open(rows: dict[str, dict[str, Any]] | None) -> str:
             *(name, _number(row.get("arrival_rate_per_s"), ",.1f"), _number(row.get("late_mean_ms"), ",.2f")),
             _number(row.get("late_p99_ms"), ",.2f"),
             _number(((row.get("report") or {}).get("extra") or {}).get("late_mean_ms"), ".3f"),
-            row.get("failure", ""),
+            row.get("failure") or row.get("cannot", ""),
         ]
         for name, row in rows.items()
     ]
