@@ -85,24 +85,25 @@ class Uploads:
         missing = f"no upload {upload_id[:80]!r} of your team"
         return self._of(self._store.one(_NAMED, missing, upload_id=upload_id, team=team))
 
-    def append(self, upload: Upload, offset: int, data: bytes) -> Upload:
-        """Add bytes exactly where the last ones ended; on the disk when this returns."""
+    def append(self, upload: Upload, offset: int, *pieces: bytes) -> Upload:
+        """Add bytes exactly where the last ones ended, in the pieces they came in; on the disk when this returns."""
         if upload.state != OPEN:
             return upload
         if offset != upload.received_bytes:
             raise Refused(f"the next byte is {upload.received_bytes}, not {offset}; go on from there")
-        if offset + len(data) > upload.size_bytes:
-            raise BadInput(f"{offset + len(data)} bytes of a bundle that was announced with {upload.size_bytes}")
+        end = offset + sum(map(len, pieces))
+        if end > upload.size_bytes:
+            raise BadInput(f"{end} bytes of a bundle that was announced with {upload.size_bytes}")
         file = self._part(upload.upload_id)
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "ab") as stream:
-                stream.write(data)
+                stream.writelines(pieces)
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
             raise BadLedger(f"the bundle could not be kept: {error.strerror or error}; try again") from error
-        return replace(upload, received_bytes=offset + len(data))
+        return replace(upload, received_bytes=end)
 
     def whole(self, upload: Upload) -> Path:
         """The bundle's file, proven to be the one that was announced."""
