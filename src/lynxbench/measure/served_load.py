@@ -90,14 +90,10 @@ def measure_load(
     # Of a streamed inference, the first of its answers stands where the first token does.
     several = isinstance(engine, KserveEngine) and engine.stream
     streamed = several or (isinstance(engine, OpenAiEngine) and engine.stream and has_tokens)
-    percentiles = {
-        metric: tuple(
-            bounded_percentiles(
-                () if coalesced and metric == INTER_EVENT else parts, PERCENTILES, protocol.confidence, rules
-            ).values()
-        )
-        for metric, parts in _latencies(judged, streamed).items()
-    }
+    latencies = _latencies(judged, streamed)
+    resolved = [() if coalesced and metric == INTER_EVENT else parts for metric, parts in latencies.items()]
+    bounded = bounded_percentiles([(parts, PERCENTILES) for parts in resolved], protocol.confidence, rules)
+    percentiles = {metric: tuple(known.values()) for metric, known in zip(latencies, bounded, strict=True)}
     precision = contract.workload.precisions[0]
     measured = MeasuredPrecision(
         processes=tuple(run.samples(precision, unit) for run in judged),
