@@ -36,6 +36,7 @@ from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.asked_results import changed_sources, mean_expected, mean_share, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
+from lynxbench.run.listed_models import judge_names
 from lynxbench.run.node_watch import node_in
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.profile_pass import conclude_profile, kernel_line
@@ -102,7 +103,7 @@ def conclude_clients(
     accuracy, unscored = conclude_answers(run, rules)
     findings += unscored
     formats = check_precision(contract, run.registration.executor)
-    findings += formats.doubts
+    findings += [*formats.doubts, *judge_names(contract, run.registration.executor, rules)]
     executed = ExecutedAs(native=Native.UNKNOWN, how=formats.how)
     if measured is None:
         findings.append(Doubt(saturation.note if saturation is not None else "nothing was measured"))
