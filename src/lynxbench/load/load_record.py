@@ -387,23 +387,3 @@ def requests_of(record: LoadRecord) -> Requests:
         gap_row=gaps.row[gaps.clean],
         gap_s=gaps.seconds[gaps.clean],
     )
-
-
-def requests_so_far(rows: Int64, start_ns: int) -> Requests:
-    """Finished rows of a run that goes on; without single events, and without what is still open."""
-    place = {name: index for index, name in enumerate(COLUMNS)}
-    rows = rows[np.argsort(rows[:, place["scheduled_ns"]], kind="stable")]
-    none = np.zeros(0, dtype=np.int64)
-    names = [item.name for item in fields(Requests) if item.name in place]
-    columns: dict[str, Any] = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
-    return Requests(
-        start_ns=start_ns,
-        load_end_ns=int(columns["scheduled_ns"].max()) if len(rows) else start_ns,
-        ok=rows[:, place["kind"]] == RequestEnd.OK,
-        cancelled=rows[:, place["kind"]] == RequestEnd.CANCELLED,
-        event_row=none,
-        event_ns=none,
-        gap_row=none,
-        gap_s=np.zeros(0),
-        **columns,
-    )

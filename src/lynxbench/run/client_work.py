@@ -19,9 +19,10 @@ import numpy as np
 from lynxbench.engines.exchanging import exchange_of
 from lynxbench.engines.openai import count_tokens
 from lynxbench.engines.served import Exchange
-from lynxbench.load.load_record import LoadRecord, RequestEnd, requests_so_far, write_record
+from lynxbench.load.load_record import LoadRecord, RequestEnd, write_record
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.processes import RunningProbe
+from lynxbench.load.record_parts import requests_so_far
 from lynxbench.load.said_answers import first_share
 from lynxbench.load.send_schedule import load_of
 from lynxbench.measure.load_phases import find_load_phases, is_stationary

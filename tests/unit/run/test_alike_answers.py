@@ -7,7 +7,7 @@ import pytest
 from lynxbench.model.executor import Executor, measured, unreadable
 from lynxbench.model.layers import Layer
 from lynxbench.model.load_figures import AlikeAnswers, LoadFigures
-from lynxbench.run.alike_answers import FEWEST_PROMPTS, has_made_up_weights, judge_alike
+from lynxbench.run.alike_answers import FEWEST_PROMPTS, is_made_up, judge_alike
 from served_figures import load_figures
 
 NOWHERE = Executor(schema_version=1, layers={Layer.SERVING: {"server_command": unreadable("another host")}})
@@ -46,12 +46,14 @@ def test_a_result_that_did_not_look_says_nothing() -> None:
         ("vllm", "serve", "m", "--load-format", "dummy"),
         ("vllm", "serve", "m", "--load-format=dummy"),
         ("python", "-m", "sglang.launch_server", "--load_format", "dummy"),
+        ("/usr/bin/python3", "/env/bin/lynxbench", "demo-server", "--port", "8000"),
+        ("python", "-m", "lynxbench", "demo-server"),
     ],
 )
 @pytest.mark.parametrize("name", ["server_command", "server_launch"])
-def test_weights_made_up_on_purpose_are_told_by_the_report_alone(name: str, words: tuple[str, ...]) -> None:
+def test_answers_made_up_on_purpose_are_told_by_the_report_alone(name: str, words: tuple[str, ...]) -> None:
     executor = launched(*words, name=name)
-    assert has_made_up_weights(executor)
+    assert is_made_up(executor)
     assert judge_alike(figures(64, 64), executor) == []
 
 
@@ -61,6 +63,8 @@ def test_weights_made_up_on_purpose_are_told_by_the_report_alone(name: str, word
         ("vllm", "serve", "dummy"),
         ("vllm", "serve", "m", "--load-format", "auto", "--served-model-name", "dummy"),
         ("vllm", "serve", "m", "--load-format"),
+        ("vllm", "serve", "demo-server"),
+        ("lynxbench", "serve"),
         (),
     ],
 )
