@@ -4,7 +4,7 @@ Texts are held while such an answer comes, hashed after its last byte was stampe
 are nearly all, cost nothing.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final
@@ -15,9 +15,9 @@ from lynxbench.model.load_figures import AlikeAnswers
 from lynxbench.model.samples import Int64
 
 FIRST_ARRIVALS: Final = 64
-"""Looked at in every run: as many as there are prompts by default."""
+"""Looked at in every run, so that a short one shows it too;"""
 EVERY: Final = 61
-"""… and of the others one in so many; prime, so that prompts asked in turn have their turn here too."""
+"""of the others one in so many: prime, so that prompts asked in turn have their turn here too."""
 WIDTH: Final = 8
 """Numbers an answer: its arrival's, its turn, a digest, of how many characters, those of the first event, all of them,
 events, tokens."""
@@ -46,9 +46,9 @@ def sketch(number: int, turn: int, pieces: Sequence[str], events: int, tokens: i
 
 
 def alike_answers(said: Int64, prompt_of: Callable[[int], int]) -> AlikeAnswers | None:
-    """Of different prompts that begin a request, how many had the commonest answer; None where none can be compared.
+    """Of different prompts that begin a request, how many had the commonest answer; None without long ones.
 
-    Answers are compared with those of their own length alone.
+    An answer is held against those of its own length; one that has no like is alike to none.
     """
     answered: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, turn, digest, at, _, characters, _, tokens in said.tolist():
@@ -57,10 +57,9 @@ def alike_answers(said: Int64, prompt_of: Callable[[int], int]) -> AlikeAnswers 
             answered[at][digest].add(prompt_of(number))
     compared = alike = 0
     for answers in answered.values():
-        prompts = set().union(*answers.values())
-        if len(prompts) > 1:
-            compared += len(prompts)
-            alike += Counter({digest: len(asked) for digest, asked in answers.items()}).most_common(1)[0][1]
+        commonest = max(len(prompts) for prompts in answers.values())
+        compared += len(set().union(*answers.values()))
+        alike += commonest if commonest > 1 else 0
     return AlikeAnswers(compared=compared, alike=alike) if compared else None
 
 

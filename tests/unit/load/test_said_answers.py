@@ -26,6 +26,7 @@ from lynxbench.load.said_answers import (
     sketch,
 )
 from lynxbench.load.truth_process import running_server
+from lynxbench.model.load_figures import AlikeAnswers
 from lynxbench.model.samples import Int64
 
 PROMPTS = 32
@@ -64,6 +65,8 @@ def test_answers_that_ignore_their_prompts_are_alike(answer: Callable[[int], str
         lambda number: "Sure! Here is what the text is about: " + f"{number % PROMPTS} " * 200,  # one beginning
         lambda number: ("yes, and a long reason " if number % 2 else "no, and another reason ") * 10,  # two answers
         lambda number: "x" * 100 + f"{number % PROMPTS:x}",  # alike but for the end
+        # Found with SmolLM2: a few that were alike were held against nothing, since others had lengths of their own.
+        lambda number: "The text is about a lynx, and about nothing else at all." + "." * max(0, number % PROMPTS - 6),
     ],
 )
 def test_answers_that_follow_their_prompts_are_not(answer: Callable[[int], str]) -> None:
@@ -82,7 +85,7 @@ def test_a_handful_of_tokens_may_be_alike(answer: str, tokens: int) -> None:
 
 def test_one_prompt_may_have_one_answer() -> None:
     rows = said(lambda number: "the same long answer to the same prompt " * 9)
-    assert alike_answers(rows, lambda number: 0) is None
+    assert alike_answers(rows, lambda number: 0) == AlikeAnswers(compared=1, alike=0)
     turns = rows.copy()
     turns[:, 1] = 1  # later turns follow an answer, not a prompt
     assert alike_answers(turns, lambda number: number) is None
