@@ -148,7 +148,7 @@ def request_latency_ms(requests: Requests, metric: SloMetric) -> Float64:
     if len(requests.event_row):
         np.maximum.at(last_event_ns := np.zeros_like(requests.last_ns), requests.event_row, requests.event_ns)
     took = (last_event_ns - requests.first_token_ns)[several] / 1e6
-    value[several] = took / (requests.output_tokens[several] - 1)
+    value[several] = took / requests.tokens_after_first()[several]
     return value
 
 
