@@ -63,12 +63,6 @@ class Schema:
         return f"{self.name}_schema"
 
 
-class _Held(threading.local):
-    """The snapshot that a thread reads from, where it holds one."""
-
-    connection: sa.Connection | None = None
-
-
 class Database:
     """An open database with the tables of one schema."""
 
@@ -80,7 +74,7 @@ class Database:
         # Said with BEGIN itself: a statement of its own would be one more way to the server and back for each page's
         # every question.
         self._snapshots = self._engine if self.is_sqlite else self._engine.execution_options(**_SNAPSHOT)
-        self._held = _Held()
+        self._held = threading.local()  # a thread's own snapshot, where it holds one
 
     @property
     def name(self) -> str:
@@ -90,9 +84,10 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """One snapshot of the tables; inside of `held`, the one that is held."""
-        if self._held.connection is not None:
+        held: sa.Connection | None = getattr(self._held, "connection", None)
+        if held is not None:
             with self._translated():
-                yield self._held.connection
+                yield held
             return
         with self._translated(), self._snapshots.connect() as connection, connection.begin():
             yield connection
@@ -104,7 +99,7 @@ class Database:
         What is written meanwhile, by whomever, is not seen before the end.
         """
         with self.reading() as connection:
-            before, self._held.connection = self._held.connection, connection
+            before, self._held.connection = getattr(self._held, "connection", None), connection
             try:
                 yield
             finally:
