@@ -28,10 +28,10 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
-from lynxbench.engines.torch.dataflow_calls import Key, Seen, StepAccount, end_step
-from lynxbench.engines.torch.dataflow_mode import ValueFollower
-from lynxbench.engines.torch.dataflow_unseen import hidden_before, watched
 from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.value_calls import FollowedStep, Key, Seen, end_step
+from lynxbench.engines.torch.value_follower import ValueFollower
+from lynxbench.engines.torch.value_unseen import hidden_before, watched
 from lynxbench.errors import first_line
 
 STEPS = 2
@@ -67,7 +67,7 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
     with watched(follower.expose, follower.hide):
         for number in range(STEPS):
             began = clock()
-            follower.step = StepAccount()
+            follower.step = FollowedStep()
             with follower:
                 returned = step(first + number)
             synchronise(device)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lynxbench.engines.torch.dataflow_calls import Call, StepAccount
-from lynxbench.engines.torch.dataflow_memory import (
+from lynxbench.engines.torch.value_calls import Call, FollowedStep
+from lynxbench.engines.torch.value_memory import (
     NOBODY,
     Memories,
     Memory,
@@ -23,8 +23,8 @@ from lynxbench.engines.torch.dataflow_memory import (
     tensors_in,
     whole_of,
 )
-from lynxbench.engines.torch.dataflow_schema import OperatorSchema, schema_of
-from lynxbench.engines.torch.dataflow_zeros import Zeros
+from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
+from lynxbench.engines.torch.value_zeros import Zeros
 from lynxbench.errors import first_line
 
 MOST_OPERATORS = 100_000
@@ -64,7 +64,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         super().__init__()
         self.why: str | None = None
         """Why not all was seen; None as long as it was."""
-        self.step = StepAccount()
+        self.step = FollowedStep()
         self.numbers = Numbers()
         self.memories = Memories(self.numbers)
         self.zeros = Zeros()

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from lynxbench.attribute.read.dataflow import Dataflow
-from lynxbench.engines.torch.dataflow import record_dataflow
+from lynxbench.engines.torch.value_flow import record_dataflow
 
 SIDE, ROWS = 64, 128
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lynxbench.engines.torch.dataflow_memory import NOBODY, Memories, Memory
+from lynxbench.engines.torch.value_memory import NOBODY, Memories, Memory
 
 Key = tuple[str, tuple[tuple[int, ...], ...]]
 MOST_VISITS = 5_000_000
@@ -41,7 +41,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class StepAccount:
+class FollowedStep:
     """What a step did, while it is followed."""
 
     calls: list[Call] = field(default_factory=list)
@@ -60,7 +60,7 @@ class StepAccount:
 class Seen:
     """What there was to see when a step had returned."""
 
-    step: StepAccount
+    step: FollowedStep
     again: Counter[Key]
     batches: Counter[Key]
     dropped: frozenset[int]
@@ -91,7 +91,7 @@ class Seen:
         return Counter(call.key for call in self.step.calls if call.node in found)
 
 
-def end_step(step: StepAccount, memories: Memories, returned: bool) -> Seen:
+def end_step(step: FollowedStep, memories: Memories, returned: bool) -> Seen:
     """Look at a step that has returned, while what it returned is still there."""
     for leaf in list(step.leaves.values()):
         tensor = leaf()
@@ -124,7 +124,7 @@ def _is_gradient(call: Call) -> bool:
     return any(memory.gradient for memory in call.made)
 
 
-def _batches(step: StepAccount) -> Counter[Key]:
+def _batches(step: FollowedStep) -> Counter[Key]:
     """Of products: how many are left where those that share a factor and need not wait are one."""
     groups: dict[tuple[Key, int], set[int]] = {}
     batches: Counter[Key] = Counter()
