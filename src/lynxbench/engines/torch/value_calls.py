@@ -57,7 +57,7 @@ class FollowedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EndedStep:
     """What there was to see when a step had returned."""
 
     step: FollowedStep
@@ -91,7 +91,7 @@ class Seen:
         return Counter(call.key for call in self.step.calls if call.node in found)
 
 
-def end_step(step: FollowedStep, memories: Memories, returned: bool) -> Seen:
+def end_step(step: FollowedStep, memories: Memories, returned: bool) -> EndedStep:
     """Look at a step that has returned, while what it returned is still there."""
     for leaf in list(step.leaves.values()):
         tensor = leaf()
@@ -108,7 +108,7 @@ def end_step(step: FollowedStep, memories: Memories, returned: bool) -> Seen:
         call.node for call in step.calls if call.node in dropped and call.unread and call.key not in kept
     )
     left = tuple(call for call in step.calls if step.trained and call.unread and _is_gradient(call))
-    return Seen(step, again, _batches(step), dropped, unread, left)
+    return EndedStep(step, again, _batches(step), dropped, unread, left)
 
 
 def _is_dropped(call: Call, trained: bool) -> bool:

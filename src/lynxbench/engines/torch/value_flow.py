@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 
 from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
 from lynxbench.engines.torch.device import synchronise
-from lynxbench.engines.torch.value_calls import FollowedStep, Key, Seen, end_step
+from lynxbench.engines.torch.value_calls import EndedStep, FollowedStep, Key, end_step
 from lynxbench.engines.torch.value_follower import ValueFollower
 from lynxbench.engines.torch.value_unseen import hidden_before, watched
 from lynxbench.errors import first_line
@@ -63,7 +63,7 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
     if why is not None:
         return _hidden(why)
     follower = ValueFollower(clock)
-    seen: list[Seen] = []
+    seen: list[EndedStep] = []
     with watched(follower.expose, follower.hide):
         for number in range(STEPS):
             began = clock()
@@ -104,7 +104,7 @@ def _zeros(follower: ValueFollower) -> dict[Key, tuple[float, float]]:
     return means
 
 
-def _flows(seen: list[Seen], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
+def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
     """Operators that both steps called as often, and of which there is something to say."""
     one, other = seen
     unread_by_any = one.needless(), other.needless()
