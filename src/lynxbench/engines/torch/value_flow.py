@@ -11,8 +11,9 @@ only operators read whose own results nobody reads is read by nobody. It
 counts as read, too, where nothing can be said: where it is still there when the step returns (the next step that
 replaces it says nothing of whoever looks at it between), where other results of that operator are; and everywhere in a
 step that returns no tensor, leaves none and changes no weights, as what such a step is for cannot be told. Gradients
-are left for whoever comes next; those that no operator has read by the end of the second step nobody reads, if in the
-step that made them weights were changed.
+are left for whoever comes next; those that no operator has read and nobody else holds by the end of the second step
+nobody reads, if the step that made them used some: changed weights, or handed others on, held elsewhere than at their
+weights.
 
 What is not seen whole says so, and nothing is said of it: compiled code, replayed graphs, other threads, kernels and
 tensors that are not PyTorch's own. Whatever goes wrong ends the following, never the run.
@@ -29,7 +30,8 @@ from torch.utils._pytree import tree_leaves
 
 from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
 from lynxbench.engines.torch.device import synchronise
-from lynxbench.engines.torch.value_calls import EndedStep, FollowedStep, Key, end_step
+from lynxbench.engines.torch.value_calls import FollowedStep, Key
+from lynxbench.engines.torch.value_ending import EndedStep, end_step
 from lynxbench.engines.torch.value_follower import ValueFollower
 from lynxbench.engines.torch.value_unseen import hidden_before, watched
 from lynxbench.errors import first_line
@@ -117,12 +119,15 @@ def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]]) -> list
         again = min(one.again[key], other.again[key])
         unread = min(calls - again, min(number[key] for number in unread_by_any) + left[key])
         batches = max(one.batches[key], other.batches[key])
+        sums = max(one.sums.left[key], other.sums.left[key])
+        adding = min(one.sums.adding[key], other.sums.adding[key])
         filled, empty_rows = zeros.get(key, (1.0, 0.0))
-        if again or unread or 0 < batches < calls or filled < 1.0 or empty_rows:
+        fewer = any(0 < left < calls for left in (batches, sums))
+        if again or unread or adding or fewer or filled < 1.0 or empty_rows:
             flows.append(
                 OperatorFlow(
-                    key[0], key[1], calls, again=again, unread=unread, batches=batches, nonzero=filled,
-                    zero_rows=empty_rows,
+                    key[0], key[1], calls, again=again, unread=unread, batches=batches, sums=sums, adding=adding,
+                    nonzero=filled, zero_rows=empty_rows,
                 )
             )  # fmt: skip
     return flows

@@ -20,6 +20,7 @@ from lynxbench.engines.torch.value_memory import (
     Memory,
     Numbers,
     geometry_of,
+    storage_of,
     tensors_in,
     whole_of,
 )
@@ -48,6 +49,7 @@ class _Looked:
     shared: int | None = None
     zeros: int | None = None
     trained: bool = False
+    adds: bool = False
 
 
 class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
@@ -188,6 +190,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             looked.zeros = self.numbers.of(("factors", *(numbers[place] for place in schema.factors)))
             if self.counting:
                 self.zeros.count(looked.zeros, first, second)
+        looked.adds = schema.adds and _is_sum(values)
         return looked
 
     def _note(self, looked: _Looked, result: Any) -> None:
@@ -239,6 +242,9 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             backward=torch._C._current_graph_task_id() >= 0,
             shared=looked.shared,
             zeros=looked.zeros,
+            added=tuple(memory.writer for _, memory in looked.operands) if looked.adds else (),
+            result=made[0] if len(made) == 1 else looked.written[0] if len(looked.written) == 1 else None,
+            barrier=step.barrier,
         )
         step.done.add(identity)
         step.calls.append(call)
@@ -256,6 +262,16 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
 def _is_plain(tensor: torch.Tensor) -> bool:
     own = type(tensor).__torch_dispatch__
     return own is PLAIN and tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
+
+
+def _is_sum(values: dict[int, Any]) -> bool:
+    """Whether an addition puts two whole tensors of one kind together, neither of them scaled."""
+    if any(value != 1 for value in values.values() if not isinstance(value, torch.Tensor)):
+        return False
+    terms = [value for value in values.values() if isinstance(value, torch.Tensor)]
+    kinds = {(one.dtype, tuple(one.shape), one.device) for one in terms}
+    apart = {storage_of(one)._cdata for one in terms}
+    return len(terms) == len(apart) == 2 and len(kinds) == 1 and all(whole_of(one) for one in terms)
 
 
 def _is_captured(operands: list[tuple[int, Memory]], values: dict[int, Any]) -> bool:
