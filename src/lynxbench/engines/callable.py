@@ -165,8 +165,8 @@ class CallableSession:
             return None
         import torch
 
-        from lynxbench.engines.torch.dataflow import record_dataflow
         from lynxbench.engines.torch.profiling import product_formats, profile_steps, write_trace
+        from lynxbench.engines.torch.value_flow import record_dataflow
 
         device = torch.device("cpu" if _active_cuda() is None else "cuda")
         profiler = profile_steps(self.step, steps, device)

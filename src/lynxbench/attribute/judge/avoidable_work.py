@@ -37,6 +37,11 @@ class AvoidableWork:
     """By kind: what is saved by good kernels."""
     most_ns: dict[str, float]
     """By kind: … by kernels at their ceilings, and none for what is 0."""
+    shown_ns: float
+    """Of all kinds: the most that a change of code surely reaches. Zeros here and there are none: no dense product
+    leaves them out."""
+    launches: float
+    """Kernels that are started for it, and by nobody where it is left out."""
     names: dict[str, tuple[str, ...]]
     """By kind: the operators, the dearest first."""
 
@@ -57,6 +62,8 @@ class _Matched:
     flow: OperatorFlow
     call: OperatorCall
     took_ns: float
+    kernels: int
+    """That they started."""
 
 
 def find_avoidable(book: TimeBook) -> AvoidableWork | None:
@@ -65,10 +72,13 @@ def find_avoidable(book: TimeBook) -> AvoidableWork | None:
     if flow is None or not flow.whole or not flow.operators:
         return None
     usual, most = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
+    shown_ns = launches = 0.0
     names: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     for matched in _matched(book, {one.key: one for one in flow.operators}):
         likely = _saved(matched, book.ceilings, TYPICAL_EFFICIENCY, SPARSE_COST)
         largest = _saved(matched, book.ceilings, 1.0, 1.0)
+        shown_ns += sum(_saved(matched, book.ceilings, 1.0, SPARSE_COST).values())
+        launches += matched.kernels * _gone(matched.flow, likely)
         for kind in likely:
             usual[kind] += likely[kind]
             most[kind] += largest[kind]
@@ -77,7 +87,16 @@ def find_avoidable(book: TimeBook) -> AvoidableWork | None:
     if not kinds:
         return None
     dearest = {kind: tuple(name for name, saved_ns in names[kind].most_common() if saved_ns) for kind in kinds}
-    return AvoidableWork({k: usual[k] for k in kinds}, {k: most[k] for k in kinds}, dearest)
+    usual, most = ({kind: saved[kind] for kind in kinds} for saved in (usual, most))
+    return AvoidableWork(usual, most, shown_ns, launches, dearest)
+
+
+def _gone(flow: OperatorFlow, saved: dict[str, float]) -> float:
+    """The share of an operator's calls that are made no more; products with zeros are still made."""
+    gone = flow.again + min(flow.unread, flow.calls) + flow.adding
+    if saved.get(SPLIT):
+        gone += flow.calls - min(left for left in (flow.batches, flow.sums, flow.calls) if left)
+    return min(1.0, gone / flow.calls)
 
 
 def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: float) -> dict[str, float]:
@@ -88,16 +107,20 @@ def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: f
     empty = max(flow.zero_rows, 1.0 - min(1.0, flow.nonzero * sparse_cost))
     saved[ZEROS] = left_ns * empty
     left_ns -= saved[ZEROS]
+    saved[SPLIT] = left_ns * flow.adding / flow.calls
     together_ns = _together_ns(matched, ceilings)
     if together_ns is not None:
-        saved[SPLIT] = max(0.0, left_ns - together_ns / reached)
+        saved[SPLIT] = max(saved[SPLIT], left_ns - together_ns / reached)
     return saved
 
 
 def _together_ns(matched: _Matched, ceilings: Ceilings) -> float | None:
-    """The least that products take which read their shared second factor once for all; None where it is not known."""
+    """The least that products take which are one, by the way that moves less; None where it is not known.
+
+    They read their shared second factor once for all, or they write once what is only added up.
+    """
     flow, factors = matched.flow, _factors(matched.flow.name, matched.call)
-    if factors is None or not 0 < flow.batches < flow.calls:
+    if factors is None or not any(0 < left < flow.calls for left in (flow.batches, flow.sums)):
         return None
     left, right = factors
     arithmetic, read = ceilings.arithmetic_per_s(left.dtype), ceilings.read_bytes_per_s
@@ -105,7 +128,10 @@ def _together_ns(matched: _Matched, ceilings: Ceilings) -> float | None:
         return None
     rows, inner, columns = left.elements // left.sizes[-1], left.sizes[-1], right.sizes[-1]
     flops = 2.0 * rows * inner * columns * flow.calls
-    moved = flow.batches * right.footprint + flow.calls * (left.footprint + rows * columns * left.item_bytes)
+    result = rows * columns * left.item_bytes
+    read_once = (flow.batches or flow.calls) * right.footprint + flow.calls * (left.footprint + result)
+    written_once = flow.calls * (left.footprint + right.footprint) + (flow.sums or flow.calls) * result
+    moved = min(read_once, written_once)
     return max(flops / arithmetic, moved / read) * 1e9
 
 
@@ -133,6 +159,7 @@ def _matched(book: TimeBook, flows: dict[Key, OperatorFlow]) -> Iterator[_Matche
         return
     around = _around(book)
     took: Counter[int] = Counter()
+    kernels: Counter[int] = Counter()
     keys: dict[int, Key] = {}
     for row, inner in zip(rows.tolist(), operators.tolist(), strict=True):
         operator = inner
@@ -140,13 +167,14 @@ def _matched(book: TimeBook, flows: dict[Key, OperatorFlow]) -> Iterator[_Matche
             operator = around.get(operator, NONE)
         if operator != NONE:
             took[operator] += int(own_ns[row])
+            kernels[operator] += 1
             keys[operator] = key
     calls = Counter(keys.values())
     for key, flow in flows.items():
         same = [operator for operator, its in keys.items() if its == key]
         if same and calls[key] == flow.calls:
             call = trace.signatures[trace.signature[same[0]]]
-            yield _Matched(flow, call, float(sum(took[operator] for operator in same)))
+            yield _Matched(flow, call, float(sum(took[one] for one in same)), sum(kernels[one] for one in same))
 
 
 def _key(book: TimeBook, row: int) -> Key:

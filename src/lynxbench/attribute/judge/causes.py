@@ -43,8 +43,8 @@ SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER = (
 COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER = (
     _TABLE[name] for name in ("copied", "picked", "masked", "relaid", "unread", "ordered", "dear_order")
 )
-DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS = (
-    _TABLE[name] for name in ("done_again", "unused", "zeros", "split")
+DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
+    _TABLE[name] for name in ("done_again", "unused", "zeros", "split", "small_work")
 )
 UNREAD_DIAGONAL = replace(
     UNREAD,

@@ -117,9 +117,11 @@ class StepParts:
         others = self.shown(*(category for category in WAITS if category is not Category.SYNCHRONIZATION))
         return self.kernels_ns + self.launches * GRAPH_GAP_NS + others
 
-    def unhosted_left_ns(self, kernels_ns: float) -> float:
-        """The least that is left with so much less kernel time: the host's work hides behind the device's."""
-        return max(self.kernels_ns - kernels_ns, self.launches * self.start_ns) + self.shown(*WAITS)
+    def unhosted_left_ns(self, kernels_ns: float, launches: float = 0.0) -> float:
+        """The least that is left with so much less kernel time, and fewer launches: the host's work hides behind the
+        device's."""
+        started_ns = max(0.0, self.launches - launches) * self.start_ns
+        return max(self.kernels_ns - kernels_ns, started_ns) + self.shown(*WAITS)
 
     @property
     def prepared_left_ns(self) -> float:

@@ -99,7 +99,7 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         reason = "the kernels that compute want another layout"
         return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
     if figures.avoidable is not None:
-        gain = _gain_without(figures, figures.avoidable)
+        gain = gain_without(figures, figures.avoidable)
         if 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
             return VerdictDraft(top, Bound.SOFTWARE, AVOIDABLE[figures.avoidable.kind], weak, gain)
     gain = _gain_of_reading(figures) if figures.unread is not None else NO_GAIN
@@ -269,22 +269,28 @@ def _gain_of_order(figures: StepFigures) -> Interval:
     return _gain_of_last(figures, usual_ns, most_ns)
 
 
-def _gain_of_last(figures: StepFigures, usual_ns: float, most_ns: float) -> Interval:
-    """The gain of kernel time that the last traced step would not have needed, usually and at the most."""
+def _gain_of_last(figures: StepFigures, usual_ns: float, most_ns: float, launches: float = 0.0) -> Interval:
+    """The gain of kernel time that the last traced step would not have needed, usually and at the most.
+
+    `launches`: of kernels that nobody starts any more.
+    """
     if figures.parts is None:
         return NO_GAIN
     traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))
     kernels_ns = figures.parts.kernels_ns
-    gain = figures.range_without(usual_ns / traced_ns * kernels_ns)
-    most = figures.parts.step_ns / max(figures.parts.unhosted_left_ns(most_ns / traced_ns * kernels_ns), 1.0)
+    gain = figures.range_without(usual_ns / traced_ns * kernels_ns, launches)
+    most = figures.parts.step_ns / max(figures.parts.unhosted_left_ns(most_ns / traced_ns * kernels_ns, launches), 1.0)
     return dataclasses.replace(gain, high=max(gain.high, most))
 
 
-def _gain_without(figures: StepFigures, avoidable: AvoidableWork) -> Interval:
-    """The gain of work that nobody needs, by what the last traced step shows of it."""
+def gain_without(figures: StepFigures, avoidable: AvoidableWork, *, surely: bool = False) -> Interval:
+    """The gain of work that nobody needs, by what the last traced step shows of it; `surely`: at the most what is shown
+    to be reached."""
     usual_ns, most_ns = avoidable.total_ns(), avoidable.total_ns(most=True)
+    if surely:
+        most_ns = max(usual_ns, avoidable.shown_ns)
     if figures.parts is not None:
-        return _gain_of_last(figures, usual_ns, most_ns)
+        return _gain_of_last(figures, usual_ns, most_ns, avoidable.launches)
     traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))
     usual_step_ns = figures.shares.total(*KERNELS) * figures.book.usual_ns
     return figures.range_over(*(min(1.0, ns / traced_ns) * usual_step_ns for ns in (usual_ns, most_ns)))

@@ -25,7 +25,6 @@ from lynxbench.attribute.judge.causes import (
     speedup,
 )
 from lynxbench.attribute.judge.gain_range import predict_range
-from lynxbench.attribute.judge.kernel_verdict import judge_kernels
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.step_figures import (
     LINEAR,
@@ -37,6 +36,7 @@ from lynxbench.attribute.judge.step_figures import (
     VerdictDraft,
 )
 from lynxbench.attribute.judge.time_book import KERNELS
+from lynxbench.attribute.judge.worth_changing import judge_working
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
@@ -55,7 +55,7 @@ def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
     unseen = figures.book.tiling.trace.unseen
     if unseen is not None:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, unseen.what)
-    draft = (judge_kernels if top in KERNELS else _judge_waits)(figures, top, weak, rules)
+    draft = (judge_working if top in KERNELS else _judge_waits)(figures, top, weak, rules)
     if figures.host is not None and draft.cause is CAUSES[Category.LAUNCH]:
         draft = dataclasses.replace(draft, cause=HOST_LAUNCH)
     if rules >= REPLAYED and draft.bound is Bound.SOFTWARE:

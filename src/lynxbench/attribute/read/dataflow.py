@@ -26,6 +26,11 @@ class OperatorFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batches: Count = 0
     """Of products: how many are left where those are one that share their second factor and do not wait for each other;
     0 of anything else."""
+    sums: Count = 0
+    """Of products: how many are left where those are one whose results are only added together, and that do not wait
+    for each other; 0 of anything else."""
+    adding: Count = 0
+    """Of additions: those that only put such products together."""
     nonzero: Part = 1.0
     """Of products: the share of a factor's elements that are not 0, of the emptier one."""
     zero_rows: Part = 0.0

@@ -85,7 +85,7 @@ _NEEDLESS_WORK = {
     AGAIN: "compute what the step had computed before",
     UNUSED: "make results that no operator reads before they are freed",
     ZEROS: "multiply with factors that are nearly all 0",
-    SPLIT: "read weights anew for each of several parts that do not wait for each other",
+    SPLIT: "read weights, or add up results, anew for each of several parts that do not wait for each other",
 }
 
 
@@ -99,7 +99,7 @@ def _followed(figures: StepFigures) -> list[str]:
     if figures.avoidable is None:
         return [
             "values were followed through two steps: no operator of weight computes anew what was there, makes what "
-            "nobody reads, multiplies zeros, or reads weights anew for parts that could be one"
+            "nobody reads, multiplies zeros, or reads weights or adds up results anew for parts that could be one"
         ]
     saved = figures.avoidable.usual_ns
     return [

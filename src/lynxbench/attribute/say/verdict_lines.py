@@ -48,7 +48,7 @@ _OF_CAUSE = {
     causes.DONE_AGAIN: ", much of it to compute anew what the step had computed before",
     causes.UNUSED_RESULTS: ", much of it for results that nobody reads",
     causes.ON_ZEROS: ", much of it to multiply with zeros",
-    causes.SPLIT_PRODUCTS: ", much of it to read the same weights anew for each small part",
+    causes.SPLIT_PRODUCTS: ", much of it to read the same weights, or to add up results, anew for each small part",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
@@ -126,7 +126,9 @@ def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) 
         text += f", and threads ready to run wait for a CPU: {draft.reason}"
     elif draft.bound is Bound.HARDWARE:
         text += ", by operators near the ceiling measured on this machine"
-    if draft.reason and (draft.bound is Bound.UNDETERMINED or draft.reason.startswith("at their ceilings")):
+    if cause is causes.SMALL_WORK:
+        text += f", {draft.reason}"
+    elif draft.reason and (draft.bound is Bound.UNDETERMINED or draft.reason.startswith("at their ceilings")):
         text += f"; {draft.reason}"
     if draft.weak:
         close = share.estimate - causes.CLEAR_LEAD

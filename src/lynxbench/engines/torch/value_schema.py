@@ -20,6 +20,7 @@ ASIDE = frozenset({"record_stream", "is_same_size", "is_pinned", "_fused_sdp_cho
 """They ask about a tensor and not for its elements."""
 COPIES = frozenset({"clone", "_to_copy", "copy", "lift_fresh_copy", "_pin_memory"})
 """Their results are as their operand: who writes to them, or keeps them, needs one of their own."""
+ADDING = frozenset({"aten::add", "aten::add_"})
 RUNNING = frozenset({"running_mean", "running_var"})
 """Written while training, whatever the schema of older operators says."""
 
@@ -47,6 +48,8 @@ class OperatorSchema:
     overwritten: frozenset[int]
     running: frozenset[int]
     factors: tuple[int, int] | None
+    adds: bool
+    """It adds two tensors, and nothing is left of the one it is written to but the sum."""
     composed: bool
     """PyTorch makes it of others, which are seen one by one."""
 
@@ -80,6 +83,7 @@ def schema_of(operator: Any) -> OperatorSchema:
         overwritten=frozenset(written if name in OVERWRITING else out),
         running=frozenset(place for word, place in places.items() if word in RUNNING),
         factors=FACTORS.get(schema.name),
+        adds=schema.name in ADDING and schema.overload_name == "Tensor",
         composed=_is_composed(operator),
     )
 

@@ -16,9 +16,9 @@ from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
 from lynxbench.attribute.read.dataflow import Dataflow
-from lynxbench.engines.torch import dataflow_mode
-from lynxbench.engines.torch.dataflow import LONGEST_S, record_dataflow
-from lynxbench.engines.torch.dataflow_unseen import READING
+from lynxbench.engines.torch import value_follower
+from lynxbench.engines.torch.value_flow import LONGEST_S, record_dataflow
+from lynxbench.engines.torch.value_unseen import READING
 
 CPU = torch.device("cpu")
 X = torch.linspace(-1, 1, 64 * 64).view(64, 64)
@@ -123,7 +123,7 @@ def test_a_follower_that_fails_leaves_the_step_alone(monkeypatch: pytest.MonkeyP
     def broken(*_: object) -> None:
         raise RuntimeError("the follower's own")
 
-    monkeypatch.setattr(dataflow_mode, "geometry_of", broken)
+    monkeypatch.setattr(value_follower, "geometry_of", broken)
     made: list[torch.Tensor] = []
     flow = follow(lambda _: made.append(X @ X))
     assert not flow.whole
@@ -145,7 +145,7 @@ def test_an_error_that_the_step_catches_stays_its_own() -> None:
 
 
 def test_too_many_operators_end_the_following_and_not_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow_mode, "MOST_OPERATORS", 10)
+    monkeypatch.setattr(value_follower, "MOST_OPERATORS", 10)
     sums: list[float] = []
 
     def long(_: int) -> None:
@@ -164,7 +164,7 @@ def test_a_long_step_is_followed_once() -> None:
 
 
 def test_following_that_takes_long_ends() -> None:
-    clock = itertools.count(step=dataflow_mode.OWN_S / 4)
+    clock = itertools.count(step=value_follower.OWN_S / 4)
     assert "following it took longer" in follow(lambda _: X.sin().cos().exp().sum(), clock=lambda: next(clock)).why
 
 

@@ -11,8 +11,9 @@ only operators read whose own results nobody reads is read by nobody. It
 counts as read, too, where nothing can be said: where it is still there when the step returns (the next step that
 replaces it says nothing of whoever looks at it between), where other results of that operator are; and everywhere in a
 step that returns no tensor, leaves none and changes no weights, as what such a step is for cannot be told. Gradients
-are left for whoever comes next; those that no operator has read by the end of the second step nobody reads, if in the
-step that made them weights were changed.
+are left for whoever comes next; those that no operator has read and nobody else holds by the end of the second step
+nobody reads, if the step that made them used some: changed weights, or handed others on, held elsewhere than at their
+weights.
 
 What is not seen whole says so, and nothing is said of it: compiled code, replayed graphs, other threads, kernels and
 tensors that are not PyTorch's own. Whatever goes wrong ends the following, never the run.
@@ -28,10 +29,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
-from lynxbench.engines.torch.dataflow_calls import Key, Seen, StepAccount, end_step
-from lynxbench.engines.torch.dataflow_mode import ValueFollower
-from lynxbench.engines.torch.dataflow_unseen import hidden_before, watched
 from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.value_calls import FollowedStep, Key
+from lynxbench.engines.torch.value_ending import EndedStep, end_step
+from lynxbench.engines.torch.value_follower import ValueFollower
+from lynxbench.engines.torch.value_unseen import hidden_before, watched
 from lynxbench.errors import first_line
 
 STEPS = 2
@@ -63,11 +65,11 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
     if why is not None:
         return _hidden(why)
     follower = ValueFollower(clock)
-    seen: list[Seen] = []
+    seen: list[EndedStep] = []
     with watched(follower.expose, follower.hide):
         for number in range(STEPS):
             began = clock()
-            follower.step = StepAccount()
+            follower.step = FollowedStep()
             with follower:
                 returned = step(first + number)
             synchronise(device)
@@ -104,7 +106,7 @@ def _zeros(follower: ValueFollower) -> dict[Key, tuple[float, float]]:
     return means
 
 
-def _flows(seen: list[Seen], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
+def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
     """Operators that both steps called as often, and of which there is something to say."""
     one, other = seen
     unread_by_any = one.needless(), other.needless()
@@ -117,12 +119,15 @@ def _flows(seen: list[Seen], zeros: dict[Key, tuple[float, float]]) -> list[Oper
         again = min(one.again[key], other.again[key])
         unread = min(calls - again, min(number[key] for number in unread_by_any) + left[key])
         batches = max(one.batches[key], other.batches[key])
+        sums = max(one.sums.left[key], other.sums.left[key])
+        adding = min(one.sums.adding[key], other.sums.adding[key])
         filled, empty_rows = zeros.get(key, (1.0, 0.0))
-        if again or unread or 0 < batches < calls or filled < 1.0 or empty_rows:
+        fewer = any(0 < left < calls for left in (batches, sums))
+        if again or unread or adding or fewer or filled < 1.0 or empty_rows:
             flows.append(
                 OperatorFlow(
-                    key[0], key[1], calls, again=again, unread=unread, batches=batches, nonzero=filled,
-                    zero_rows=empty_rows,
+                    key[0], key[1], calls, again=again, unread=unread, batches=batches, sums=sums, adding=adding,
+                    nonzero=filled, zero_rows=empty_rows,
                 )
             )  # fmt: skip
     return flows

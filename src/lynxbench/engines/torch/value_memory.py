@@ -10,7 +10,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 if TYPE_CHECKING:
-    from lynxbench.engines.torch.dataflow_calls import Call
+    from lynxbench.engines.torch.value_calls import Call
 
 SMALL_BYTES = 4096
 """Of memory on the host that comes from outside, so much is looked at: tables and numbers that a step makes anew."""

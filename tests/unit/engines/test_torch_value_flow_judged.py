@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from attributed import attribute_by
-from lynxbench.engines.torch.dataflow import record_dataflow
 from lynxbench.engines.torch.profiling import profile_steps, write_trace
+from lynxbench.engines.torch.value_flow import record_dataflow
 from lynxbench.model.attribution import Attribution, Bound, Ceiling
 from lynxbench.model.precision import Precision
 

@@ -13,18 +13,19 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lynxbench.engines.torch.dataflow_calls import Call, StepAccount
-from lynxbench.engines.torch.dataflow_memory import (
+from lynxbench.engines.torch.value_calls import Call, FollowedStep
+from lynxbench.engines.torch.value_memory import (
     NOBODY,
     Memories,
     Memory,
     Numbers,
     geometry_of,
+    storage_of,
     tensors_in,
     whole_of,
 )
-from lynxbench.engines.torch.dataflow_schema import OperatorSchema, schema_of
-from lynxbench.engines.torch.dataflow_zeros import Zeros
+from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
+from lynxbench.engines.torch.value_zeros import Zeros
 from lynxbench.errors import first_line
 
 MOST_OPERATORS = 100_000
@@ -48,6 +49,7 @@ class _Looked:
     shared: int | None = None
     zeros: int | None = None
     trained: bool = False
+    adds: bool = False
 
 
 class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
@@ -64,7 +66,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         super().__init__()
         self.why: str | None = None
         """Why not all was seen; None as long as it was."""
-        self.step = StepAccount()
+        self.step = FollowedStep()
         self.numbers = Numbers()
         self.memories = Memories(self.numbers)
         self.zeros = Zeros()
@@ -188,6 +190,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             looked.zeros = self.numbers.of(("factors", *(numbers[place] for place in schema.factors)))
             if self.counting:
                 self.zeros.count(looked.zeros, first, second)
+        looked.adds = schema.adds and _is_sum(values)
         return looked
 
     def _note(self, looked: _Looked, result: Any) -> None:
@@ -239,6 +242,9 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             backward=torch._C._current_graph_task_id() >= 0,
             shared=looked.shared,
             zeros=looked.zeros,
+            added=tuple(memory.writer for _, memory in looked.operands) if looked.adds else (),
+            result=made[0] if len(made) == 1 else looked.written[0] if len(looked.written) == 1 else None,
+            barrier=step.barrier,
         )
         step.done.add(identity)
         step.calls.append(call)
@@ -256,6 +262,16 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
 def _is_plain(tensor: torch.Tensor) -> bool:
     own = type(tensor).__torch_dispatch__
     return own is PLAIN and tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
+
+
+def _is_sum(values: dict[int, Any]) -> bool:
+    """Whether an addition puts two whole tensors of one kind together, neither of them scaled."""
+    if any(value != 1 for value in values.values() if not isinstance(value, torch.Tensor)):
+        return False
+    terms = [value for value in values.values() if isinstance(value, torch.Tensor)]
+    kinds = {(one.dtype, tuple(one.shape), one.device) for one in terms}
+    apart = {storage_of(one)._cdata for one in terms}
+    return len(terms) == len(apart) == 2 and len(kinds) == 1 and all(whole_of(one) for one in terms)
 
 
 def _is_captured(operands: list[tuple[int, Memory]], values: dict[int, Any]) -> bool:

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import msgspec
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from lynxbench.attribute.read.dataflow import Dataflow
-from lynxbench.engines.torch.dataflow import record_dataflow
-
-SIDE, ROWS = 64, 128
-CPU = torch.device("cpu")
-
-Step = Callable[[int], object]
-Counts = dict[str, int]
+from followed_steps import ROWS, SIDE, Counts, Parts, counted, follow
 
 
 @pytest.fixture(autouse=True)
@@ -28,39 +18,6 @@ def _seeded() -> Iterator[None]:
     torch.manual_seed(7)
     yield
     torch.set_rng_state(state)
-
-
-def follow(step: Step) -> Dataflow:
-    return msgspec.convert(record_dataflow(step, CPU), Dataflow)
-
-
-def counted(step: Step, what: str) -> Counts:
-    """By operator, where there are any: calls that are `again` or `unread`; or those that could be left out as one."""
-    flow = follow(step)
-    assert flow.whole, flow.why
-    found: Counts = {}
-    for one in flow.operators:
-        number = one.calls - one.batches if what == "merged" and one.batches else getattr(one, what, 0)
-        if number:
-            found[one.name.removeprefix("aten::")] = found.get(one.name.removeprefix("aten::"), 0) + number
-    return found
-
-
-class Parts:
-    """Tensors that the steps below share; made anew for each."""
-
-    def __init__(self) -> None:
-        self.x, self.other = torch.randn(ROWS, SIDE), torch.randn(ROWS, SIDE)
-        self.w, self.v = torch.randn(SIDE, SIDE), torch.randn(SIDE, SIDE)
-        self.kept: Any = None
-        self.net = nn.Sequential(nn.Linear(SIDE, SIDE), nn.GELU(), nn.Linear(SIDE, SIDE), nn.GELU(), nn.Linear(SIDE, 8))
-        self.adam = torch.optim.AdamW(self.net.parameters())
-        self.generator = torch.Generator().manual_seed(3)
-
-    def train(self, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
-        self.adam.zero_grad()
-        forward(x).square().mean().backward()
-        self.adam.step()
 
 
 # --- computed anew ----------------------------------------------------------------------------------------------------
@@ -332,6 +289,27 @@ def frozen_layers_cleared_at_the_end(p: Parts) -> None:
     p.net.zero_grad()
 
 
+def gradients(p: Parts, x: torch.Tensor) -> None:
+    p.net.zero_grad()
+    p.net(x).square().mean().backward()
+
+
+def others_handed_on(p: Parts) -> None:
+    gradients(p, p.x)
+    p.kept = [part.grad for part in p.net[4].parameters()]
+
+
+def others_returned(p: Parts) -> object:
+    gradients(p, p.x)
+    return [part.grad for part in p.net[4].parameters()]
+
+
+def only_the_inputs_handed_on(p: Parts) -> None:
+    p.x.requires_grad_().grad = None
+    gradients(p, p.x)
+    p.kept = p.x.grad
+
+
 def dropped_before_the_update(p: Parts) -> None:
     p.train(p.net, p.x)
     _ = p.other.t() @ p.x
@@ -343,6 +321,9 @@ def dropped_before_the_update(p: Parts) -> None:
         (second_head, {"mm": 1}),
         (frozen_layers, {"mm": 4, "sum": 2, "gelu_backward": 2}),
         (frozen_layers_cleared_at_the_end, {"mm": 4, "sum": 2, "gelu_backward": 2}),
+        (others_handed_on, {"mm": 4, "sum": 2, "gelu_backward": 2}),
+        (others_returned, {"mm": 4, "sum": 2, "gelu_backward": 2}),
+        (only_the_inputs_handed_on, {"mm": 3, "sum": 3}),
         (chain_that_ends_nowhere, {"mm": 2, "sin": 1}),
         (dropped_before_the_update, {"mm": 1}),
     ],
@@ -405,6 +386,37 @@ def gradients_dropped_by_a_benchmark(p: Parts) -> object:
     return loss.detach()
 
 
+def all_handed_on(p: Parts) -> None:
+    gradients(p, p.x)
+    p.kept = [part.grad for part in p.net.parameters()]
+
+
+def all_left_where_they_are(p: Parts) -> None:
+    gradients(p, p.x)
+    p.kept = p.x @ p.w
+
+
+def one_looked_at(p: Parts) -> None:
+    gradients(p, p.x)
+    p.kept = float(p.net[0].weight.grad.norm())
+
+
+def gathered_over_steps(p: Parts) -> None:
+    p.net(p.x).square().mean().backward()
+    p.kept = [part.grad for part in p.net[4].parameters()]
+
+
+def views_of_one_buffer(p: Parts) -> None:
+    if p.kept is None:
+        p.kept = torch.zeros(sum(part.numel() for part in p.net.parameters()))
+    at = 0
+    for part in p.net.parameters():
+        part.grad = p.kept[at : at + part.numel()].view_as(part)
+        at += part.numel()
+    p.kept.zero_()
+    p.net(p.x).square().mean().backward()
+
+
 def accumulated(p: Parts) -> None:
     p.adam.zero_grad()
     for part in p.x.split(32):
@@ -434,6 +446,7 @@ def cache_with_logits_dropped(p: Parts) -> None:
     [
         returned, kept, kept_and_replaced, dropped_at_the_end, dropped_in_a_loop, read_by_numpy, read_as_a_list,
         read_as_a_number, read_through_a_view, gradients_for_the_caller, gradients_dropped_by_a_benchmark, accumulated,
+        all_handed_on, all_left_where_they_are, one_looked_at, gathered_over_steps, views_of_one_buffer,
         pairs_of_which_one_is_read, residuals, cache_with_logits_dropped, trained, checkpointed,
     ],
 )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Calls of one followed step, and which of them wait for each other."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from lynxbench.engines.torch.value_memory import NOBODY, Memory
+
+Key = tuple[str, tuple[tuple[int, ...], ...]]
+MOST_VISITS = 5_000_000
+"""Of operations, to see which products wait for which; beyond, it is not said."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call of an operator that computes something."""
+
+    key: Key
+    node: int
+    again: bool
+    """The step had computed the same from the same values."""
+    private: bool
+    """A copy or a filling: who keeps it needs one of his own."""
+    made: list[Memory]
+    """Where its results lie; none where it writes into what was there."""
+    backward: bool
+    shared: int | None = None
+    """Of a product: the number of its second factor's values."""
+    zeros: int | None = None
+    """Of a product: under which number its factors' zeros are counted."""
+    added: tuple[int, ...] = ()
+    """Of an addition of two tensors that are alike: the operations that wrote them last."""
+    result: Memory | None = None
+    """Where its result lies, also where it was written in place; None where there are several."""
+    barrier: int = NOBODY
+    """The last operation before it that told the host something of values."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether nothing read a result so far."""
+        return bool(self.made) and not any(memory.read for memory in self.made)
+
+
+@dataclass(slots=True)
+class FollowedStep:
+    """What a step did, while it is followed."""
+
+    calls: list[Call] = field(default_factory=list)
+    before: list[tuple[int, ...]] = field(default_factory=list)
+    """By operation: those whose results it needs, or the host needed before it came to it."""
+    done: set[int] = field(default_factory=set)
+    contents: set[int] = field(default_factory=set)
+    barrier: int = NOBODY
+    """The last operation that told the host something of values."""
+    trained: bool = False
+    """Weights were changed in place that gradients are taken of."""
+    leaves: dict[int, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+
+
+def ranks(before: list[tuple[int, ...]], nodes: set[int]) -> Iterator[int]:
+    """Of each of these operations: the longest chain of them that ends in it, where each needs the one before."""
+    first, last = min(nodes), max(nodes)
+    chain: dict[int, int] = {}
+    for node in range(first, last + 1):
+        longest = max((chain.get(one, 0) for one in before[node]), default=0)
+        if node in nodes:
+            longest += 1
+            yield longest
+        if longest:
+            chain[node] = longest
