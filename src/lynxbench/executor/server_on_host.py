@@ -91,6 +91,15 @@ class ProcessHost(Host):
         return self.root / (f"proc/{self.pid}{path.removeprefix('/proc/self')}" if own else path.lstrip("/"))
 
 
+def read_server_command(port: int) -> tuple[str, ...]:
+    """The words that whoever listens on a port of this host was started with; none where they cannot be read."""
+    process = find_server_process(port)
+    try:
+        return () if process is None else tuple(psutil.Process(process.pid).cmdline())
+    except psutil.Error:
+        return ()
+
+
 def _command(pid: int) -> Field:
     try:
         words = psutil.Process(pid).cmdline()

@@ -57,15 +57,21 @@ def ladder_s(budget_s: float) -> float:
     return min(LADDER_SHARE * budget_s, LONGEST_LADDER_S)
 
 
-def find_ceiling(complete: Callable[[int], float | None], first: int, most: int) -> CompletionCeiling:
+def find_ceiling(
+    complete: Callable[[int], float | None], first: int, most: int, slots: int | None = None
+) -> CompletionCeiling:
     """Twice as many in flight as long as that completes more, or half where it completes less or cannot be had.
 
     `complete` gives the rate with so many in flight, and None where there is no time for it; it must have one for the
-    `first`. A server that completes less when it is overfull has its highest rate with fewer.
+    `first`. A server that completes less when it is overfull has its highest rate with fewer. One that is known to work
+    on so many (`slots`) at once completes no more with more, which wait outside: they are not asked for.
     """
     rates: dict[int, float] = {}
+    useful = most if slots is None else max(first, slots)
+    is_full = slots is not None and slots <= first
 
     def rate_with(in_flight: int) -> float | None:
+        in_flight = in_flight if slots is None else min(in_flight, useful)
         if in_flight not in rates:
             may = 0 < in_flight <= most and len(rates) < MOST_LOOPS
             rate = complete(in_flight) if may else None
@@ -80,7 +86,7 @@ def find_ceiling(complete: Callable[[int], float | None], first: int, most: int)
     while more is not None and more > here * (1 + RISE):
         at, here, more = 2 * at, more, rate_with(4 * at)
     is_highest = more is not None
-    if at == first and (more is None or more < here / (1 + RISE)):
+    if at == first and (is_full or more is None or more < here / (1 + RISE)):
         fewer = rate_with(at // 2)
         while fewer is not None and fewer > here * (1 + RISE):
             at, here, fewer = at // 2, fewer, rate_with(at // 4)

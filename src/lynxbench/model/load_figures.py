@@ -189,6 +189,8 @@ class SaturationRecord(Document):
     """Whether other numbers in flight were seen to complete no more: then no rate above the ceiling can be held."""
     loops: Annotated[tuple[ClosedLoopPoint, ...], Field(exclude_if=lambda loops: not loops)] = ()
     """The closed loops that the ceiling was taken from; not known to earlier versions."""
+    slots: Annotated[int | None, Field(ge=1, exclude_if=lambda slots: slots is None)] = None
+    """How many requests the server works on at once, where its own launch arguments say so."""
 
     @property
     def lower_per_s(self) -> float | None:

@@ -104,7 +104,7 @@ def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
     ceiling = []
     if stated.loops:  # earlier versions ran one, and kept nothing of it
         rates_by_number = {loop.in_flight: loop.rate_per_s for loop in stated.loops}
-        again = find_ceiling(rates_by_number.get, stated.loops[0].in_flight, max(rates_by_number))
+        again = find_ceiling(rates_by_number.get, stated.loops[0].in_flight, max(rates_by_number), stated.slots)
         ceiling = [
             compare(f"{name} ceiling", stated.ceiling_per_s, again.rate_per_s),
             compare(f"{name} ceiling is the highest", stated.is_ceiling_highest, again.is_highest),

@@ -45,8 +45,12 @@ def measure_ceiling(
     folder: Path,
     say: Callable[[int], None],
     refuse: Callable[[LoadRecord], None],
+    slots: int | None = None,
 ) -> CompletionCeiling:
-    """The most that is completed, where the first loop, with the contract's own number in flight, is not refused."""
+    """The most that is completed, where the first loop, with the contract's own number in flight, is not refused.
+
+    `slots`: how many requests the server works on at once, where that is known.
+    """
     loops = _Loops(job, exchange)
     say(arrival.concurrency)
     record, own_rate_per_s, needed_s = _first_loop(loops, arrival, folder)
@@ -64,7 +68,7 @@ def measure_ceiling(
         _, rate_per_s, asked_s = loops.run(in_flight, span_s)
         return rate_per_s if rate_per_s > 0 and asked_s <= OVERRUN * span_s else None
 
-    return find_ceiling(complete, arrival.concurrency, max(MOST_IN_FLIGHT, 2 * arrival.concurrency))
+    return find_ceiling(complete, arrival.concurrency, max(MOST_IN_FLIGHT, 2 * arrival.concurrency), slots)
 
 
 class _Loops:

@@ -12,10 +12,12 @@ from time import perf_counter_ns
 import numpy as np
 import psutil
 
+from lynxbench.attribute.read.launch_arguments import slots_of
 from lynxbench.engines.served import Exchange
 from lynxbench.errors import CannotRun
 from lynxbench.evidence.whole_files import write_text
-from lynxbench.executor.server_on_host import find_server_process
+from lynxbench.executor.server import is_this_host
+from lynxbench.executor.server_on_host import find_server_process, read_server_command
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.completion_ceiling import CompletionCeiling
 from lynxbench.load.load_record import LoadRecord, RequestEnd, merge
@@ -29,7 +31,7 @@ from lynxbench.load.search_rule import SearchRule
 from lynxbench.model.contract import Contract, SloMetric
 from lynxbench.model.load_figures import ClosedLoopPoint, CurvePoint, SaturationRecord
 from lynxbench.model.plain_numbers import plain
-from lynxbench.model.serving import ServedEngine
+from lynxbench.model.serving import OpenAiEngine, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.asked_facts import CacheResets
 from lynxbench.run.ceiling_loops import measure_ceiling
@@ -72,8 +74,13 @@ def search(
         say_stage(folder, f"{PROBING}completions at {in_flight} in flight")
 
     refuse = partial(_refuse_unseen_tokens, contract)
-    ceiling = measure_ceiling(job, exchange, arrival, folder, say_loop, refuse)
-    watch = ServerWatch(parse_target(engine.url).port)
+    target = parse_target(engine.url)
+    port = target.port if is_this_host(target.host) else None  # who listens on that port here is another server
+    slots = None
+    if port is not None and isinstance(engine, OpenAiEngine):
+        slots = slots_of(engine.dialect, read_server_command(port))
+    ceiling = measure_ceiling(job, exchange, arrival, folder, say_loop, refuse, slots)
+    watch = ServerWatch(port)
     streams: list[ProbeStream] = []
     rates: list[float] = []
 
@@ -99,20 +106,22 @@ def search(
     )
 
     def so_far(reached: Saturation) -> None:
-        keep_so_far(folder, saturation_record(reached, ceiling, "unknown: the search did not end"))
+        keep_so_far(folder, saturation_record(reached, ceiling, "unknown: the search did not end", slots))
 
     saturation = find_saturation(start, ceiling.rate_per_s, bounds, rule, so_far, is_highest=ceiling.is_highest)
     failed_per_s = saturation.failed_per_s
     near = [s.record for s, rate in zip(streams, rates, strict=True) if _is_near(rate, failed_per_s)]
     refused = describe_refusals([record for record in near if record is not None], min(b.violations for b in bounds))
     saturated = refused if refused and failed_per_s is not None else watch.describe(failed_per_s)
-    document = saturation_record(saturation, ceiling, saturated)
+    document = saturation_record(saturation, ceiling, saturated, slots)
     write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
     forget_so_far(folder)
     return merge(records()), saturated
 
 
-def saturation_record(saturation: Saturation, ceiling: CompletionCeiling, saturated: str) -> SaturationRecord:
+def saturation_record(
+    saturation: Saturation, ceiling: CompletionCeiling, saturated: str, slots: int | None = None
+) -> SaturationRecord:
     """What a search found, as a result keeps it."""
     return SaturationRecord(
         passed_per_s=saturation.passed_per_s,
@@ -124,6 +133,7 @@ def saturation_record(saturation: Saturation, ceiling: CompletionCeiling, satura
         ceiling_per_s=ceiling.rate_per_s,
         is_ceiling_highest=ceiling.is_highest,
         loops=tuple(ClosedLoopPoint(in_flight=loop.in_flight, rate_per_s=loop.rate_per_s) for loop in ceiling.loops),
+        slots=slots,
         probe_s=saturation.seconds,
         note=saturation.note,
         saturated=saturated,
@@ -187,8 +197,8 @@ def _is_near(rate_per_s: float, failed_per_s: float | None) -> bool:
 class ServerWatch:
     """How busy the server's processes are during probes, where they run on this host."""
 
-    def __init__(self, port: int) -> None:
-        server = find_server_process(port)
+    def __init__(self, port: int | None) -> None:
+        server = find_server_process(port) if port is not None else None
         self._tree = server.tree if server is not None else ()
         self._open: tuple[float, int, float, dict[int, float]] | None = None
         self._probes: list[tuple[float, float, float]] = []

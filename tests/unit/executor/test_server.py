@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lynxbench.attribute.read.launch_arguments import slots_of
 from lynxbench.executor import server as server_module
 from lynxbench.executor.host import Host
 from lynxbench.executor.server import (
@@ -29,7 +30,7 @@ from lynxbench.executor.server import (
     with_server,
     without_changing,
 )
-from lynxbench.executor.server_on_host import ProcessHost, find_server_process, redact_command
+from lynxbench.executor.server_on_host import ProcessHost, find_server_process, read_server_command, redact_command
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.executor import Executor, Status, Tier, difference, measured
@@ -265,3 +266,16 @@ def test_another_process_s_files_are_read():
         assert Host().path("/proc/self/cgroup").as_posix() == "/proc/self/cgroup"
         other.communicate(b"\n")
     assert find_server_process(9) is None
+    assert read_server_command(9) == ()
+
+
+def test_the_words_that_a_server_was_started_with_are_read_from_who_listens():
+    listens = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+    )
+    command = [sys.executable, "-c", listens, "--max-num-seqs", "7"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        words = read_server_command(int(server.stdout.readline()))
+        server.communicate(b"\n")
+    assert slots_of("vllm", words) == 7

@@ -63,7 +63,9 @@ def thrashing(number: int) -> Callable[[int], float]:
     return lambda in_flight: float(min(in_flight, number * number / in_flight))
 
 
-def asked(rate: Callable[[int], float], fewest: int = 1, most: int = MOST) -> tuple[list[int], CompletionCeiling]:
+def asked(
+    rate: Callable[[int], float], fewest: int = 1, most: int = MOST, known: int | None = None
+) -> tuple[list[int], CompletionCeiling]:
     """The numbers in flight that were asked for, and what came of it, where there is time for some alone."""
     numbers: list[int] = []
 
@@ -71,7 +73,7 @@ def asked(rate: Callable[[int], float], fewest: int = 1, most: int = MOST) -> tu
         numbers.append(in_flight)
         return rate(in_flight) if fewest <= in_flight <= most else None
 
-    return numbers, find_ceiling(complete, FIRST, MOST)
+    return numbers, find_ceiling(complete, FIRST, MOST, known)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +114,30 @@ def test_what_is_called_the_highest_is_near_the_most_that_the_server_does(
         assert found.rate_per_s >= reachable / (1 + RISE)
     again = find_ceiling({loop.in_flight: loop.rate_per_s for loop in found.loops}.get, FIRST, MOST)
     assert again == found, "who has the loops finds the same"
+
+
+@pytest.mark.parametrize(
+    ("rate", "known", "most", "numbers", "per_s", "is_highest"),
+    [
+        pytest.param(slots(256), 256, 256, [128, 256], 256, True, id="no time for 512, and no need"),
+        pytest.param(slots(200), 200, MOST, [128, 200], 200, True, id="no more than it works on are asked for"),
+        pytest.param(slots(64), 64, 128, [128, 64], 64, True, id="the first are more than it works on"),
+        pytest.param(slots(64), 128, 128, [128, 64], 64, True, id="as many as it works on"),
+        pytest.param(thrashing(40), 128, MOST, [128, 64, 32, 16], 32, True, id="overfull within what it works on"),
+        pytest.param(thrashing(40), 256, MOST, [128, 256, 64, 32, 16], 32, True, id="… and asked for fewer"),
+        pytest.param(slots(9999), 2000, MOST, [128, 256, 512, 1024], 1024, False, id="more than may be asked for"),
+        pytest.param(slots(9999), 256, 128, [128, 256, 64], 128, False, id="no time for all it works on"),
+    ],
+)
+def test_more_than_a_server_works_on_are_not_asked_for(
+    rate: Callable[[int], float], known: int, most: int, numbers: list[int], per_s: float, is_highest: bool
+) -> None:
+    went, found = asked(rate, most=most, known=known)
+    assert went == numbers
+    assert found.rate_per_s == per_s
+    assert found.is_highest is is_highest
+    again = find_ceiling({loop.in_flight: loop.rate_per_s for loop in found.loops}.get, FIRST, MOST, known)
+    assert again == found, "who has the loops and the number finds the same"
 
 
 def test_a_single_request_in_flight_has_no_half() -> None:

@@ -163,7 +163,8 @@ def test_a_busy_thread_is_named() -> None:
     assert said.startswith(("one thread of the server", "the CPUs", "not the CPUs"))
 
 
-def test_a_server_that_cannot_be_seen_is_said() -> None:
-    watch = ServerWatch(1)  # nobody listens there
+@pytest.mark.parametrize("port", [1, None])
+def test_a_server_that_cannot_be_seen_is_said(port: int | None) -> None:
+    watch = ServerWatch(port)  # nobody listens there, or the server is on another machine
     watch.begin(10.0)
     assert watch.describe(None) == "unknown: the server's processes cannot be seen from here"

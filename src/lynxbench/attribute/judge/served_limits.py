@@ -5,7 +5,7 @@ alone. Gains are those of the model that each limit states; see docs/methodology
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, HALF_REMOVED,
 from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY
 from lynxbench.attribute.judge.server_figures import CAUSES, WAITS, DeviceCondition, Limit, ServedFigures
 from lynxbench.attribute.judge.unit_activity import BUSY
-from lynxbench.attribute.read.launch_arguments import number_of
+from lynxbench.attribute.read.launch_arguments import SEQUENCES, number_of
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING
 from lynxbench.model.interval import Interval
@@ -121,13 +121,8 @@ def _token_limit(figures: ServedFigures) -> Limit | None:
     return Limit(CAUSES["tokens"], says, gain, model)
 
 
-OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "sequences": {
-        "vllm": ("max-num-seqs",),
-        "sglang": ("max-running-requests",),
-        "tgi": ("max-batch-size",),
-        "llamacpp": ("parallel", "np"),
-    },
+OPTIONS: dict[str, Mapping[str, tuple[str, ...]]] = {
+    "sequences": SEQUENCES,
     "tokens": {"vllm": ("max-num-batched-tokens",)},
 }
 """Launch arguments that set a limit; for tokens, only those that count prompt and answer tokens of a step together."""

@@ -2,8 +2,29 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 _OPTION = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?$", re.DOTALL)
+
+SEQUENCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "vllm": ("max-num-seqs",),
+    "sglang": ("max-running-requests",),
+    "tgi": ("max-batch-size",),
+    "llamacpp": ("parallel", "np"),
+}
+"""By server, the arguments that say how many requests it works on at once."""
+ENGINES: Final = ("data-parallel-size", "dp", "dp-size", "data-parallel-rank")
+"""Arguments of several engines behind one port: each has so many for itself."""
+
+
+def slots_of(server: str, words: Sequence[str]) -> int | None:
+    """How many requests a server works on at once, by the words it was started with; None where they do not say."""
+    arguments = parse_arguments(words)
+    if any(name in arguments and number_of(arguments, name) != 1 for name in ENGINES):
+        return None
+    numbers = (number_of(arguments, name) for name in SEQUENCES.get(server, ()))
+    number = next((one for one in numbers if one is not None), 0.0)
+    return int(number) if number >= 1 and number == int(number) else None
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:

@@ -149,6 +149,7 @@ def saturation_text(search: SaturationRecord, load: LoadFigures) -> str:
     upper = f"no rate failed up to the ceiling of {words.digits(search.ceiling_per_s, 4)}{NBSP}/s"
     if search.is_ceiling_highest:
         loops = ", ".join(f"{words.digits(at.rate_per_s, 4)} with {at.in_flight}" for at in search.loops)
+        loops += f"; it was started to work on {search.slots} at once" if search.slots is not None else ""
         upper = f"no more than {words.digits(search.ceiling_per_s, 4)}{NBSP}/s are completed (in flight: {loops})"
     if search.upper_per_s is not None:
         upper = f"{words.digits(search.upper_per_s, 4)}{NBSP}/s fails"
