@@ -183,22 +183,20 @@ def one_round(
     views[PUSHING] = readers.end()
     worker.resume()
     wait_until_recomputed(known, names[:half])
-    spent, alone, client, began = cpu_of(pid), cpu_alone(pid), time.process_time(), time.monotonic()
+    spent, client, began = cpu_of(pid), time.process_time(), time.monotonic()
     readers.begin(asked.seconds)
     late_s = pushed(port, tokens, bundles[half:], asked.rate)
     sent_s = time.monotonic() - began
     views[RECOMPUTING] = readers.end()
     wait_until_recomputed(known, names[half:])
     whole_s = time.monotonic() - began
+    took_s = {kind: now_s - spent.get(kind, 0.0) for kind, now_s in cpu_of(pid).items()}
+    took_s["pushing"] = time.process_time() - client
     return {
         "recomputed_per_s": (len(names) - half) / whole_s,
         "pushed_per_s": (len(names) - half) / sent_s,
         "push_median_ms": 1000 * statistics.median(late_s),
-        "cpu_ms_a_result": {
-            "serving": 1000 * (cpu_alone(pid) - alone) / (len(names) - half),
-            "serving, taking in and recomputing": 1000 * (cpu_of(pid) - spent) / (len(names) - half),
-            "pushing": 1000 * (time.process_time() - client) / (len(names) - half),
-        },
+        "cpu_ms_a_result": {kind: 1000 * seconds / (len(names) - half) for kind, seconds in took_s.items()},
         "p99_ms": {key: percentile(values, 99) for key, values in views.items()},
         "views_ms": views,
     }
@@ -210,15 +208,15 @@ def wholly_verified(port: int) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith("lynxbench_recomputed_total"))
 
 
-def cpu_of(pid: int) -> float:
-    """Processor seconds of the server and of what it started."""
+def cpu_of(pid: int) -> dict[str, float]:
+    """Processor seconds of the process that answers, and of those that it started, by what they do."""
     server = psutil.Process(pid)
-    return sum(sum(process.cpu_times()[:2]) for process in [server, *server.children(recursive=True)])
-
-
-def cpu_alone(pid: int) -> float:
-    """Processor seconds of the process that answers."""
-    return sum(psutil.Process(pid).cpu_times()[:2])
+    spent: dict[str, float] = {}
+    for process in [server, *server.children(recursive=True)]:
+        module = next((part for part in process.cmdline() if part.startswith("lynxbench.server.")), "serving")
+        kind = module.removeprefix("lynxbench.server.").removesuffix("_worker")
+        spent[kind] = spent.get(kind, 0.0) + sum(process.cpu_times()[:2])
+    return spent
 
 
 class Readers:

@@ -141,11 +141,12 @@ def change_outputs(attempt: Path, draws: np.random.Generator) -> None:
 
 
 def change_telemetry(path: Path, number: int) -> None:
-    """One reading of used memory differs."""
+    """One reading of used memory differs, and what is available by as much: both together stay the total."""
     header, first, rest = path.read_text().split("\n", 2)
-    cells = first.split(",")
-    place = header.split(",").index("memory_used_bytes")
-    cells[place] = str(int(float(cells[place])) + number)
+    names, cells = header.split(","), first.split(",")
+    for name, more in (("memory_used_bytes", number), ("memory_available_bytes", -number)):
+        place = names.index(name)
+        cells[place] = str(int(float(cells[place])) + more)
     path.write_text("\n".join((header, ",".join(cells), rest)))
 
 

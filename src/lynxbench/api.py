@@ -274,8 +274,8 @@ def _measure(
     resume: bool = False,
     notes: Sequence[str] = (),
 ) -> Measurement:
-    greeting, recorder = None if resume else greet(agreed), recorder_at(ledger, os.environ)
     lines = LineProgress(progress)
+    greeting, recorder = None if resume else greet(agreed, lines.note), recorder_at(ledger, os.environ)
     with importable() if isinstance(agreed.engine, CallableEngine) else nullcontext():
         finished = run_contract(agreed, out, declaration, lines, scope, recorder, greeting, resume=resume)
     write_reports(finished, agreement_words(finished.result, recorder))

@@ -40,9 +40,9 @@ RESULTS = (
     "1dd13ee9",
     "6ff53134",
 )
-SATURATED = ("3d69f7d4", "36a9f753")
-"""Two searches on one vLLM: each confirms a rate; what was measured there is too short for a steady state."""
-DOUBTFUL = ("9be0a15f", "86ee4b0c", "5ee5e3ce", "3b01347e", "9cf8764d", "3665c983", *SATURATED)
+SEARCHES = (("3d69f7d4", "36a9f753"), ("ac3ee52f", "a2c0544f"))
+"""Two searches each on two vLLMs: each confirms a rate; what was measured there is too short for a steady state."""
+DOUBTFUL = ("9be0a15f", "86ee4b0c", "5ee5e3ce", "3b01347e", "9cf8764d", "3665c983", *SEARCHES[0], *SEARCHES[1])
 """Eager decode: the host paces it. A vLLM with 1 to 256 in flight: too short. They are told as what they are."""
 CONFIRMING = ("7059c9e0", "992d5a4f", "f64ed1d8", "c436c846")
 """Of each tuning one confirming pair, baseline and tuned, in that order."""
@@ -238,9 +238,10 @@ def test_what_is_doubtful_is_told_as_doubtful(home: Path) -> None:
     assert "Each of the four confirming processes of the prompt is `doubtful`" in page
 
 
-def test_two_searches_on_one_server_confirm_the_same_rate(home: Path) -> None:
+@pytest.mark.parametrize("results", SEARCHES)
+def test_two_searches_on_one_server_confirm_the_same_rate(home: Path, results: tuple[str, str]) -> None:
     """Within 10 % of each other, each within 90 s of probes, and told as they are."""
-    loads = [_shown(home, one).per_precision[0].load for one in SATURATED]
+    loads = [_shown(home, one).per_precision[0].load for one in results]
     searches = [load.saturation for load in loads if load is not None]
     rates = [search.passed_per_s for search in searches if search is not None and search.confirmed]
     assert len(rates) == 2

@@ -7,6 +7,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from command_line import lynxbench_here
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.ground_truth import Behaviour
@@ -14,10 +17,11 @@ from lynxbench.load.plan import ClosedLoop, LoadPlan, parse_target
 from lynxbench.load.processes import RunningProbe
 from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
-from served import served_contract
+from served import expect_client_kept_up, served_contract
 
 
 def run_json(folder: Path, text: str) -> dict:
+    folder.mkdir(exist_ok=True)
     (folder / "served.yaml").write_text(text, encoding="utf-8")
     done = lynxbench_here("run", "served.yaml", "--json", cwd=folder)
     assert done.code == 0, done.err
@@ -47,6 +51,41 @@ def test_tokens_that_come_at_once_show_no_time_per_token(tmp_path: Path) -> None
     folder = next((tmp_path / "results").iterdir())
     done = lynxbench_here("verify", str(folder), "--json", cwd=tmp_path)
     assert done.code == 0, done.out
+
+
+def test_canned_answers_are_a_doubt_and_no_text_is_kept(tmp_path: Path) -> None:
+    """A stub that says the same to everybody was a good server."""
+    arrival = "{process: constant, rate: 40 /s}"
+    with running_server(Behaviour(ttft_ms=20, itl_ms=0.2)) as server:
+        result = run_json(tmp_path, served_contract(server.url, restarts=1, tokens=24, arrival=arrival))
+        dummy = "launch: [vllm, serve, ground-truth, --load-format, dummy]"
+        told = run_json(
+            tmp_path / "dummy", served_contract(server.url, restarts=1, tokens=24, arrival=arrival, engine=dummy)
+        )
+    for one, doubted in ((result, True), (told, False)):
+        alike = one["per_precision"][0]["load"]["tokens"]["alike"]
+        assert alike["alike"] == alike["compared"] >= 10
+        assert any("the answers do not depend on the prompts" in why for why in one["validity"]["reasons"]) == doubted
+    folder = next((tmp_path / "results").iterdir())
+    done = lynxbench_here("verify", str(folder), "--json", cwd=tmp_path)
+    assert done.code == 0, done.out
+    for file in folder.rglob("record.npz"):
+        with np.load(file) as arrays:
+            assert "said" not in arrays
+            assert json.loads(arrays["about"].tobytes())["texts"] == []
+
+
+def test_tokens_of_the_first_event_are_in_no_time_per_token(tmp_path: Path) -> None:
+    """Five of ten tokens at 20 ms, five more 10 ms later: 2 ms each, and not 1.1."""
+    with running_server(Behaviour(ttft_ms=20, itl_ms=10, tokens_per_event=5)) as server:
+        arrival = "{process: constant, rate: 40 /s}"
+        result = run_json(tmp_path, served_contract(server.url, restarts=1, tokens=10, arrival=arrival))
+    figures = result["per_precision"][0]
+    expect_client_kept_up(result)
+    assert figures["load"]["tokens"]["first_share"] == pytest.approx(0.5)
+    middle = next(p for p in figures["latency_ms"]["time-per-token"] if p["percentile"] == 50.0)
+    between = next(p for p in figures["latency_ms"]["time-between-events"] if p["percentile"] == 50.0)
+    assert middle["estimate"] == pytest.approx(between["estimate"] / 5, rel=0.05)
 
 
 def test_requests_of_others_are_a_doubt_and_nobody_is_blamed_for_them(tmp_path: Path) -> None:

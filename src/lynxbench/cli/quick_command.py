@@ -54,7 +54,7 @@ def quick(
     tell(f"lynxbench: {found.found}: task {found.task}, {found.precision}")
     for guess in found.guesses:
         tell(f"lynxbench: guessed: {guess}")
-    greeting, recorder = greet(short), recorder_for(ledger)
+    greeting, recorder = greet(short, lambda line: tell(f"lynxbench: {line}")), recorder_for(ledger)
     finished, paths = carry_out(
         short,
         lambda progress: run_contract(short, out, None, progress, None, recorder, greeting),

@@ -83,7 +83,7 @@ def run(
     declaration = read_declaration(declare) if declare else None
     if reference is not None and resume:
         raise BadInput("--reference with --resume: a run keeps the reference that it was begun with; leave it out")
-    greeting = None if resume else greet(agreed)
+    greeting = None if resume else greet(agreed, lambda line: tell(f"lynxbench: {line}"))
     # A server is asked before the rest is loaded: its first request comes within a second of the command.
     from lynxbench.cli.output import recorder_for
     from lynxbench.cli.running import carry_out, show_run

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from lynxbench.engines import openai
-from lynxbench.engines.asking import TokenCalibration, ask_for
+from lynxbench.engines.asking import Say, TokenCalibration, ask_for, silently
 from lynxbench.engines.rerank import RerankLanguage, rerank_fields
 from lynxbench.engines.served import (
     PLACE,
@@ -45,13 +45,13 @@ def build_other(
     return _sounds(contract, engine, model, audio, run)
 
 
-def ask_other(contract: Contract, engine: OpenAiEngine, model: ServedModel) -> TokenCalibration:
+def ask_other(contract: Contract, engine: OpenAiEngine, model: ServedModel, say: Say = silently) -> TokenCalibration:
     """The first requests: CannotRun where they are not answered as the run's must be."""
     asked = contract.workload.rerank
     if asked is not None:
-        return _Ranking(contract, engine, model, asked).calibrate()
+        return _Ranking(contract, engine, model, asked).calibrate(say)
     exchange = build_other(contract, engine, model, 0, None)
-    ask_for(engine, exchange.script.first(0), exchange.language)
+    ask_for(engine, exchange.script.first(0), exchange.language, say)
     return TokenCalibration(has_usage=False, tokens_a_word=0.0, overhead=0.0)
 
 
@@ -110,12 +110,12 @@ class _Ranking:
             calibration=known,
         )
 
-    def calibrate(self) -> TokenCalibration:
+    def calibrate(self, say: Say = silently) -> TokenCalibration:
         """Ask twice, with one document of few and of many words."""
         seen = []
         for words in (SHORT_WORDS, LONG_WORDS):
             request = self._request("which of these is it", [" ".join(self._words[:words])])
-            seen.append(ask_for(self._engine, request, self._language([1])).input_tokens)
+            seen.append(ask_for(self._engine, request, self._language([1]), say).input_tokens)
         slope = max(0.0, (seen[1] - seen[0]) / (LONG_WORDS - SHORT_WORDS)) if min(seen) >= 0 else 0.0
         return TokenCalibration(has_usage=False, tokens_a_word=slope, overhead=0.0)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from lynxbench.load.response_reading import FAILED, MOST_TOKENS, UNKNOWN_TOKENS
+from lynxbench.load.said_answers import is_sampled
 
 TokenNumber = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
@@ -15,12 +17,12 @@ class PlainReader:
     """Reads one connection's answers; those who derive from it say what an event and a body mean."""
 
     __slots__ = (
-        "_keep", "_texts", "answering", "cached_tokens", "failure", "finished", "input_tokens", "number",
-        "output_tokens", "reasoning_tokens",
+        "_always", "_keep", "_sampled", "_texts", "answering", "cached_tokens", "failure", "finished", "input_tokens",
+        "number", "output_tokens", "reasoning_tokens",
     )  # fmt: skip
 
     def __init__(self, keep_text: bool = False) -> None:
-        self._keep = keep_text
+        self._always = keep_text
         self._texts: list[str] = []
         self.begin()
 
@@ -30,12 +32,18 @@ class PlainReader:
         self.finished = self.answering = False
         self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
         self.failure = ""
-        if self._keep:
+        self._sampled = is_sampled(number)
+        self._keep = self._always or self._sampled
+        if self._keep or self._texts:
             self._texts = []
 
     def text(self) -> str:
         """The answer so far, where texts are kept."""
-        return "".join(self._texts)
+        return "".join(self._texts) if self._always else ""
+
+    def pieces(self) -> Sequence[str]:
+        """What the events of an answer that is looked at said, one after the other; of others nothing."""
+        return self._texts if self._sampled else ()
 
     def fail(self, why: object) -> int:
         """The answer is none, and why: the server's own words, or what it lacks."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from lynxbench.engines import kserve, kserve_grpc, openai
-from lynxbench.engines.asking import TokenCalibration, ask, calibrate
+from lynxbench.engines.asking import Say, TokenCalibration, ask, calibrate, silently
 from lynxbench.engines.grpc_asking import ask_inference
 from lynxbench.engines.languages import language_of
 from lynxbench.errors import BadInput, CannotRun
@@ -131,7 +131,7 @@ def mark(run: int, number: int) -> str:
     return "".join(letters)
 
 
-def ask_first(contract: Contract) -> TokenCalibration | None:
+def ask_first(contract: Contract, say: Say = silently) -> TokenCalibration | None:
     """The first requests of all: CannotRun where the server does not answer them, else how it counts words.
 
     They come before anything else, so that a wrong name or key, or a server that dies of its first request, is said at
@@ -139,13 +139,13 @@ def ask_first(contract: Contract) -> TokenCalibration | None:
     """
     engine, model = contract.engine, contract.workload.model
     if isinstance(engine, OpenAiEngine) and isinstance(model, ServedModel):
-        return calibrate(engine, service_of(contract, engine, model))
+        return calibrate(engine, service_of(contract, engine, model), say)
     if isinstance(engine, KserveEngine):
         prepared = build_exchange(contract, run=0).script.first(0)
         if engine.protocol == "grpc":
             ask_inference(engine, prepared)
         else:
-            ask(engine, prepared)
+            ask(engine, prepared, say)
     return None
 
 

@@ -86,7 +86,7 @@ class FolderBlobs:
         try:
             folders = {os.path.dirname(self._file(name)) for name in documents}
             for folder in folders:
-                self._make_folder(Path(folder), flush=not together)
+                self._make_folder(folder, flush=not together)
             for name, data in documents.items():
                 file = self._file(name)
                 part = parts[file] = f"{os.path.dirname(file)}/.{batch}-{len(parts)}.part"
@@ -138,13 +138,13 @@ class FolderBlobs:
         _refuse_name(sha256)
         return f"{self._root}/{sha256[:2]}/{sha256[2:]}"
 
-    def _make_folder(self, folder: Path, *, flush: bool) -> None:
-        if folder.is_symlink():
+    def _make_folder(self, folder: str, *, flush: bool) -> None:
+        if os.path.islink(folder):
             raise EvidenceInvalid(f"{folder}: a symbolic link in the ledger's documents; it was tampered with")
-        if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
+        if not os.path.isdir(folder):
+            os.makedirs(folder, exist_ok=True)
             if flush:
-                _sync([folder.parent], os.O_RDONLY | os.O_DIRECTORY)
+                _sync([os.path.dirname(folder)], os.O_RDONLY | os.O_DIRECTORY)
 
 
 def open_store(url: str) -> tuple[Any, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,6 +74,7 @@ class Database:
         # Said with BEGIN itself: a statement of its own would be one more way to the server and back for each page's
         # every question.
         self._snapshots = self._engine if self.is_sqlite else self._engine.execution_options(**_SNAPSHOT)
+        self._held = threading.local()  # a thread's own snapshot, where it holds one
 
     @property
     def name(self) -> str:
@@ -81,9 +83,27 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """One snapshot of the tables."""
+        """One snapshot of the tables; inside of `held`, the one that is held."""
+        held: sa.Connection | None = getattr(self._held, "connection", None)
+        if held is not None:
+            with self._translated():
+                yield held
+            return
         with self._translated(), self._snapshots.connect() as connection, connection.begin():
             yield connection
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One snapshot for everything that this thread reads inside: beginning one takes as long as a short question.
+
+        What is written meanwhile, by whomever, is not seen before the end.
+        """
+        with self.reading() as connection:
+            before, self._held.connection = getattr(self._held, "connection", None), connection
+            try:
+                yield
+            finally:
+                self._held.connection = before
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -99,14 +119,14 @@ class Database:
         with self.reading() as connection:
             return connection.execute(statement).all()
 
-    def row(self, statement: sa.Executable) -> Any | None:
-        """The first row of a question, where there is one."""
+    def row(self, statement: sa.Executable, **given: object) -> Any | None:
+        """The first row of a question, where there is one; `given` is what a statement that was built once asks for."""
         with self.reading() as connection:
-            return connection.execute(statement).first()
+            return connection.execute(statement, given).first()
 
-    def one(self, statement: sa.Executable, missing: str) -> Any:
+    def one(self, statement: sa.Executable, missing: str, **given: object) -> Any:
         """The row that was asked for by its name; NotFound with these words where there is none."""
-        row = self.row(statement)
+        row = self.row(statement, **given)
         if row is None:
             raise NotFound(missing)
         return row

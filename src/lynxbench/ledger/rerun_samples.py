@@ -13,7 +13,7 @@ from lynxbench.model.entries import Entry, RerunVerdict, ResultRecorded, ResultR
 SAME_MEAN: Final = 1e-9
 
 Copies = Mapping[tuple[str, str], str]
-"""By a result and its rerun: why the second is no measurement of its own."""
+"""By a result and its rerun: why the second is no measurement of its own, or cannot be looked at."""
 
 
 def copied_reruns(entries: Iterable[Entry], document: Callable[[str], bytes]) -> dict[tuple[str, str], str]:
@@ -39,6 +39,25 @@ def copied_reruns(entries: Iterable[Entry], document: Callable[[str], bytes]) ->
         elif shared_processes(mine, theirs):
             copies[original, rerun] = "has its samples: one measurement, shown as two"
     return copies
+
+
+def unheld_reruns(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
+    """Of reproductions among entries: those whose rerun is not recorded among them, or of another contract."""
+    known = list(entries)
+    contracts: dict[str, set[str]] = {}
+    for entry in known:
+        if isinstance(entry.body, ResultRecorded):
+            contracts.setdefault(entry.body.result_id, set()).add(entry.body.contract_id)
+    unheld = {}
+    for body in (entry.body for entry in known):
+        if not isinstance(body, ResultRerun) or body.verdict is not RerunVerdict.REPRODUCED:
+            continue
+        mine, theirs = contracts.get(body.result_id, set()), contracts.get(body.rerun_id)
+        if theirs is None:
+            unheld[body.result_id, body.rerun_id] = "is not held here"
+        elif mine and not mine & theirs:
+            unheld[body.result_id, body.rerun_id] = "is of another contract"
+    return unheld
 
 
 def means_of(body: ResultRecorded) -> list[float]:

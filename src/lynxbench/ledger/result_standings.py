@@ -12,7 +12,7 @@ from lynxbench.ledger.key_log import LoggedTrust, logged_trust
 from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.queries import entries_about, entries_of_contract, find_results, read_about
-from lynxbench.ledger.rerun_samples import Copies, copied_reruns
+from lynxbench.ledger.rerun_samples import Copies, copied_reruns, unheld_reruns
 from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, ResultRerun, RunRegistered
 from lynxbench.model.standing import NO_RUNS, RunCount, Standing, Voice, VoicedEntry, owner_of, standing_of
 
@@ -49,9 +49,10 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
     trusted = logged_trust(ledger, trust, _signers(about) | counted)
     by_id = _by_result(_with_voices(about, trusted), result_ids)
     _add_signatures(ledger, by_id, trust)
-    copies = _copies(ledger, about)
+    copies, unheld = _reruns(ledger, about)
     stands = {
-        name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust), copies) for name, mine in by_id.items()
+        name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust), copies, unheld)
+        for name, mine in by_id.items()
     }
     return stands | {name: stands[name].model_copy(update={"unread": unread[name]}) for name in unread.keys() & stands}
 
@@ -60,17 +61,19 @@ def standings_among(
     result_ids: Iterable[str], brought: Sequence[VoicedEntry], document: Callable[[str], bytes]
 ) -> dict[str, Standing]:
     """The same of results that come together, by nothing but the entries and documents that come with them."""
-    copies = copied_reruns((voiced.entry for voiced in brought), document)
-    return {name: standing_of(name, brought, copies=copies) for name in result_ids}
+    entries_brought = [voiced.entry for voiced in brought]
+    copies, unheld = copied_reruns(entries_brought, document), unheld_reruns(entries_brought)
+    return {name: standing_of(name, brought, copies=copies, unheld=unheld) for name in result_ids}
 
 
-def _copies(ledger: Ledger, about: Sequence[Logged]) -> Copies:
-    """Reruns that are no measurement of their own, where the ledger's documents are at hand."""
+def _reruns(ledger: Ledger, about: Sequence[Logged]) -> tuple[Copies, Copies]:
+    """Reruns that are no measurement of their own, where the ledger's documents are at hand, and those not held."""
     reruns = {logged.entry.body.rerun_id for logged in about if isinstance(logged.entry.body, ResultRerun)}
-    if not reruns or ledger.documents is None:
-        return {}
+    if not reruns:
+        return {}, {}
     cited = find_results(ledger, sorted(reruns)).values()
-    return copied_reruns((logged.entry for logged in (*about, *cited)), ledger.documents)
+    known = [logged.entry for logged in (*about, *cited)]
+    return copied_reruns(known, ledger.documents) if ledger.documents is not None else {}, unheld_reruns(known)
 
 
 def owner_of_result(ledger: Ledger, result_id: str, trust: TrustList) -> Voice:

@@ -47,7 +47,7 @@ class Seen:
 
         What was seen of it counts wherever that was: an old copy under another path is an old copy.
         """
-        with locked(self._lock, BadLedger):
+        with locked(self._lock, BadLedger), ledger.database.held():
             book = self._read()
             place = ledger.database.name
             last = book.places.get(place)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.evidence.array_file import read_arrays
+from lynxbench.load.said_answers import WIDTH
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.model.secrets import secret_values, withhold
@@ -78,6 +79,8 @@ class RowStore:
         self.reads = array("q")
         """Pairs: when a read that carried output was stamped, and how many output events it held; row after row."""
         self.texts: list[str] = []
+        self.said = array("q")
+        """Of the answers that are looked at: numbers, no text."""
 
     def add(self, row: tuple[int, ...]) -> None:
         """Keep one finished row, in the order of COLUMNS."""
@@ -163,6 +166,8 @@ class LoadRecord:
     """What failing responses said, and how often."""
     texts: tuple[str, ...] = ()
     lost_processes: tuple[int, ...] = ()
+    said: Int64 = field(default_factory=lambda: np.zeros((0, WIDTH), dtype=np.int64))
+    """What a few answers said, as numbers; in no evidence."""
 
     def __len__(self) -> int:
         return len(self.number)
@@ -260,6 +265,7 @@ def assemble(
         health=health,
         notes=dict(notes),
         texts=tuple(store.texts),
+        said=np.array(store.said, dtype=np.int64).reshape(-1, WIDTH),
         **columns,  # type: ignore[arg-type]  # all are arrays, the fields after them are not
     )
 
@@ -284,6 +290,7 @@ def merge(records: Sequence[LoadRecord], lost_processes: tuple[int, ...] = ()) -
         notes=dict(notes),
         texts=tuple(text for record in records for text in record.texts),
         lost_processes=lost_processes,
+        said=np.concatenate([record.said for record in records]),
         **joined,
     )
     return take_rows(whole, np.lexsort((whole.process, whole.turn, whole.number, whole.scheduled_ns)))
@@ -315,6 +322,8 @@ def write_record(record: LoadRecord, path: Path) -> None:
     about: dict[str, object] = {}
     for item in fields(record):
         value = getattr(record, item.name)
+        if item.name == "said" and not len(value):
+            continue  # as evidence keeps a record, and as earlier versions know it
         if isinstance(value, np.ndarray):
             arrays[item.name] = value
         elif item.name == "health":
@@ -377,24 +386,4 @@ def requests_of(record: LoadRecord) -> Requests:
         event_ns=record.event_ns[good],
         gap_row=gaps.row[gaps.clean],
         gap_s=gaps.seconds[gaps.clean],
-    )
-
-
-def requests_so_far(rows: Int64, start_ns: int) -> Requests:
-    """Finished rows of a run that goes on; without single events, and without what is still open."""
-    place = {name: index for index, name in enumerate(COLUMNS)}
-    rows = rows[np.argsort(rows[:, place["scheduled_ns"]], kind="stable")]
-    none = np.zeros(0, dtype=np.int64)
-    names = [item.name for item in fields(Requests) if item.name in place]
-    columns: dict[str, Any] = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
-    return Requests(
-        start_ns=start_ns,
-        load_end_ns=int(columns["scheduled_ns"].max()) if len(rows) else start_ns,
-        ok=rows[:, place["kind"]] == RequestEnd.OK,
-        cancelled=rows[:, place["kind"]] == RequestEnd.CANCELLED,
-        event_row=none,
-        event_ns=none,
-        gap_row=none,
-        gap_s=np.zeros(0),
-        **columns,
     )

@@ -9,7 +9,15 @@ from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import LoadRecord, RequestEnd
 from lynxbench.load.record_parts import judge_each
 from lynxbench.model.canonical import finite_or_none
-from lynxbench.model.load_figures import Accounting, CacheRecord, ExpectedCache, InstrumentRecord, PreFlight, TokenCount
+from lynxbench.model.load_figures import (
+    Accounting,
+    AlikeAnswers,
+    CacheRecord,
+    ExpectedCache,
+    InstrumentRecord,
+    PreFlight,
+    TokenCount,
+)
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import CacheState, InstrumentBounds
 
@@ -75,6 +83,8 @@ def describe_tokens(
     shorter_share: float | None,
     longer_share: float | None = None,
     unpaced: float | None = None,
+    alike: AlikeAnswers | None = None,
+    first_share: float | None = None,
 ) -> TokenCount:
     """Where the counts come from, and what they were."""
     ok = record.kind == RequestEnd.OK
@@ -89,6 +99,8 @@ def describe_tokens(
             "reasoning_mean": _mean(record.reasoning_tokens[ok]),
             "longer_share": longer_share,
             "unpaced_share": unpaced,
+            "alike": alike,
+            "first_share": first_share,
         }
     )
 

@@ -1,13 +1,13 @@
 """A record taken apart and moved: one client's share of it, and the same record on another clock."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from lynxbench.load.instrument import Instrument, judge
 from lynxbench.load.load_record import COLUMNS, LoadRecord, RequestEnd, take_rows
-from lynxbench.model.requests import Mask
+from lynxbench.model.requests import Mask, Requests
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import InstrumentBounds
 
@@ -76,6 +76,26 @@ def unpaced_share(record: LoadRecord) -> float | None:
     """Of the answers of several tokens, those that show no time per token; None where there are no such answers."""
     several = int(((record.kind == RequestEnd.OK) & (record.output_tokens >= 2)).sum())
     return int(unpaced_rows(record).sum()) / several if several else None
+
+
+def requests_so_far(rows: Int64, start_ns: int) -> Requests:
+    """Finished rows of a run that goes on; without single events, and without what is still open."""
+    place = {name: index for index, name in enumerate(COLUMNS)}
+    rows = rows[np.argsort(rows[:, place["scheduled_ns"]], kind="stable")]
+    none = np.zeros(0, dtype=np.int64)
+    names = [item.name for item in fields(Requests) if item.name in place]
+    columns: dict[str, Any] = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
+    return Requests(
+        start_ns=start_ns,
+        load_end_ns=int(columns["scheduled_ns"].max()) if len(rows) else start_ns,
+        ok=rows[:, place["kind"]] == RequestEnd.OK,
+        cancelled=rows[:, place["kind"]] == RequestEnd.CANCELLED,
+        event_row=none,
+        event_ns=none,
+        gap_row=none,
+        gap_s=np.zeros(0),
+        **columns,
+    )
 
 
 def _moved(column: Int64, by_ns: int) -> Int64:

@@ -7,7 +7,7 @@ or timer per request or per token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from lynxbench.load.direct_write import write_request
 from lynxbench.load.load_record import RequestEnd, RowStore
 from lynxbench.load.plan import TicketTimeouts
 from lynxbench.load.response_reading import UNKNOWN_TOKENS, ResponseReader
+from lynxbench.load.said_answers import sketch
 
 _OK = int(RequestEnd.OK)  # a plain int: enum members cost a look-up more
 _CANCELLED = int(RequestEnd.CANCELLED)
@@ -72,8 +73,8 @@ class Connection(AnswerStream, asyncio.Protocol):
     """A keep-alive connection that carries one request at a time."""
 
     __slots__ = (
-        "_clock", "_fd", "_keep_text", "_owner", "_process", "_store", "_timeouts", "_transport", "ticket", "usable",
-        "used", "watched",
+        "_clock", "_fd", "_keep_text", "_owner", "_pieces", "_process", "_store", "_timeouts", "_transport", "ticket",
+        "usable", "used", "watched",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +94,7 @@ class Connection(AnswerStream, asyncio.Protocol):
         self._timeouts = timeouts
         self._process = process
         self._keep_text = keep_text
+        self._pieces: Callable[[], Sequence[str]] | None = getattr(reader, "pieces", None)
         self._clock = clock
         self._transport: asyncio.Transport | None = None
         self._fd = -1
@@ -246,6 +248,9 @@ class Connection(AnswerStream, asyncio.Protocol):
             self._store.reads.fromlist(reads)
         if self._keep_text:
             self._store.texts.append(reader.text())
+        if known and self._pieces is not None and (pieces := self._pieces()):
+            said = sketch(ticket.number, ticket.turn, pieces, self._events, reader.output_tokens)
+            self._store.said.fromlist(list(said))
         ticket.ended_ns = self._last_ns
         self.ticket = None
         self._reset()

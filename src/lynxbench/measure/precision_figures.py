@@ -18,7 +18,7 @@ from lynxbench.stats.autocorrelation import effective_count
 from lynxbench.stats.batches import best_rate
 from lynxbench.stats.intervals import log_mean_interval
 from lynxbench.stats.pooled import PooledJudgement, judge_together
-from lynxbench.stats.tails import percentile_interval, percentiles_over_processes
+from lynxbench.stats.tails import percentile_interval, percentiles_of_several
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
@@ -55,10 +55,8 @@ def measure_precision(
     figure = figure_of(overall, f"{unit}s/s")
     latencies = _latencies(samples, judged)
     asked = _asked_percentiles(contract.objective.slo)
-    bounded = {
-        metric: bounded_percentiles(parts, asked.get(metric, PERCENTILES), protocol.confidence, rules)
-        for metric, parts in latencies.items()
-    }
+    of_each = [(parts, asked.get(metric, PERCENTILES)) for metric, parts in latencies.items()]
+    bounded = dict(zip(latencies, bounded_percentiles(of_each, protocol.confidence, rules), strict=True))
     return MeasuredPrecision(
         processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, judged, strict=True)),
         throughput=figure,
@@ -177,22 +175,31 @@ def bounded_percentile(
     parts: Sequence[Float64], percentile: float, confidence: float, rules: int = RULES
 ) -> Percentile:
     """A percentile over the samples of all processes, with bounds that cover what differs between these."""
-    return bounded_percentiles(parts, [percentile], confidence, rules)[percentile]
+    return bounded_percentiles([(parts, [percentile])], confidence, rules)[0][percentile]
 
 
 def bounded_percentiles(
-    parts: Sequence[Float64], percentiles: Sequence[float], confidence: float, rules: int = RULES
-) -> dict[float, Percentile]:
-    """The same for several percentiles of the same samples."""
-    filled = [part for part in parts if len(part)]
-    if not filled:
-        return {percentile: _unmeasured(percentile) for percentile in percentiles}
+    several: Sequence[tuple[Sequence[Float64], Sequence[float]]], confidence: float, rules: int = RULES
+) -> list[dict[float, Percentile]]:
+    """The same of several sets of samples, each with the percentiles that are asked of it."""
+    filled = [([part for part in parts if len(part)], percentiles) for parts, percentiles in several]
+    known = [each for each in filled if each[0]]
     if rules < 3:  # as if all had been samples of one process
-        n_eff = sum(effective_count(part) for part in filled)
-        pooled = np.concatenate(filled)
-        intervals = [percentile_interval(pooled, percentile, confidence, n_eff=n_eff) for percentile in percentiles]
+        intervals = [_as_of_one_process(*each, confidence) for each in known]
     else:
-        intervals = percentiles_over_processes(filled, percentiles, confidence)
+        intervals = percentiles_of_several(known, confidence)
+    found = iter(intervals)
+    return [_percentiles(percentiles, next(found) if parts else None) for parts, percentiles in filled]
+
+
+def _as_of_one_process(parts: Sequence[Float64], percentiles: Sequence[float], confidence: float) -> list[Interval]:
+    n_eff, pooled = sum(effective_count(part) for part in parts), np.concatenate(parts)
+    return [percentile_interval(pooled, percentile, confidence, n_eff=n_eff) for percentile in percentiles]
+
+
+def _percentiles(percentiles: Sequence[float], intervals: Sequence[Interval] | None) -> dict[float, Percentile]:
+    if intervals is None:
+        return {percentile: _unmeasured(percentile) for percentile in percentiles}
     return {
         percentile: Percentile(
             percentile=percentile,

@@ -90,14 +90,10 @@ def measure_load(
     # Of a streamed inference, the first of its answers stands where the first token does.
     several = isinstance(engine, KserveEngine) and engine.stream
     streamed = several or (isinstance(engine, OpenAiEngine) and engine.stream and has_tokens)
-    percentiles = {
-        metric: tuple(
-            bounded_percentiles(
-                () if coalesced and metric == INTER_EVENT else parts, PERCENTILES, protocol.confidence, rules
-            ).values()
-        )
-        for metric, parts in _latencies(judged, streamed).items()
-    }
+    latencies = _latencies(judged, streamed)
+    resolved = [() if coalesced and metric == INTER_EVENT else parts for metric, parts in latencies.items()]
+    bounded = bounded_percentiles([(parts, PERCENTILES) for parts in resolved], protocol.confidence, rules)
+    percentiles = {metric: tuple(known.values()) for metric, known in zip(latencies, bounded, strict=True)}
     precision = contract.workload.precisions[0]
     measured = MeasuredPrecision(
         processes=tuple(run.samples(precision, unit) for run in judged),
@@ -152,7 +148,7 @@ def request_latency_ms(requests: Requests, metric: SloMetric) -> Float64:
     if len(requests.event_row):
         np.maximum.at(last_event_ns := np.zeros_like(requests.last_ns), requests.event_row, requests.event_ns)
     took = (last_event_ns - requests.first_token_ns)[several] / 1e6
-    value[several] = took / (requests.output_tokens[several] - 1)
+    value[several] = took / requests.tokens_after_first()[several]
     return value
 
 

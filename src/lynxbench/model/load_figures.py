@@ -46,6 +46,18 @@ class SourceFile(Document):
     rows: int
 
 
+class AlikeAnswers(Document):
+    """Different prompts whose answers were looked at, and those of them that had the commonest answer to the letter."""
+
+    compared: int
+    alike: int
+
+    @property
+    def share(self) -> float:
+        """Of the compared ones."""
+        return self.alike / self.compared
+
+
 class TokenCount(Document):
     """Where token counts come from, and what was really asked and answered."""
 
@@ -64,6 +76,10 @@ class TokenCount(Document):
     """Answers of more tokens than were asked for, which are a bound to every server; earlier versions did not look."""
     unpaced_share: Annotated[float | None, Field(exclude_if=lambda share: not share)] = None
     """Answers of several tokens that came at once, or after others that were not sent: no time per token shows."""
+    alike: Annotated[AlikeAnswers | None, Field(exclude_if=lambda alike: alike is None)] = None
+    """Answers of more than a handful of tokens to different prompts; earlier versions did not look."""
+    first_share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
+    """Of an answer, what its first event held, where events hold several tokens: it came before any time per token."""
 
 
 class ExpectedCache(Document):

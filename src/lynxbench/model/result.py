@@ -42,7 +42,9 @@ is read, are the software's; without copies or waits, at the most nothing else h
 were not seen to come one after the other show no time per token; the texts of a request to embed are counted together,
 and answers that end early in all runs; a server that holds more requests than its clients have open was asked by
 others, which is a doubt and forbids blame. 12: work that was seen to be needless where a step was followed value by
-value (done twice, read by nobody, on zeros, in parts that read one weight anew) is the software's."""
+value (done twice, read by nobody, on zeros, in parts that read one weight anew) is the software's; a model name that a
+server does not list is a doubt, and so are answers that do not depend on the prompts; a time per token counts what
+came after the first event."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -136,6 +136,8 @@ class Standing(Document):
     reruns: tuple[Remark, ...] = ()
     copied: Annotated[tuple[Remark, ...], Field(exclude_if=lambda copied: not copied)] = ()
     """Reproductions that cite no measurement of their own: they are told, and count as none."""
+    unheld: Annotated[tuple[Remark, ...], Field(exclude_if=lambda unheld: not unheld)] = ()
+    """Reproductions whose rerun is not here, or is of another contract: they are told, and nobody can look at them."""
     unread: Annotated[int, Field(exclude_if=lambda unread: not unread)] = 0
     """Entries about it of kinds that this version does not know: what they say is in no word here."""
     agreement: Annotated[TeamAgreement | None, Field(exclude_if=lambda agreement: agreement is None)] = None
@@ -182,6 +184,7 @@ class Standing(Document):
             if reruns:
                 phrases.append(f"{verdict.value} by {_names(reruns)}")
         phrases += [f"not reproduced by {remark.by}: the rerun {remark.text}" for remark in self.copied]
+        phrases += [f"said to be reproduced by {remark.by}: the rerun {remark.text}" for remark in self.unheld]
         return tuple(phrases) or ("nobody else has verified, re-run or contested it",)
 
     @property
@@ -237,10 +240,12 @@ def standing_of(
     entries: Sequence[VoicedEntry],
     runs: RunCount = NO_RUNS,
     copies: Mapping[tuple[str, str], str] = {},
+    unheld: Mapping[tuple[str, str], str] = {},
 ) -> Standing:
     """What the entries about a result add up to. Only the team whose run it was can retract it.
 
-    `copies` says of a result and its rerun why the second is no measurement of its own.
+    `copies` says of a result and its rerun why the second is no measurement of its own, `unheld` why it cannot be
+    looked at.
     """
     recordings, owner = recordings_of(result_id, entries), owner_of(result_id, entries)
     voices = [entry.voice for entry in recordings]
@@ -266,6 +271,8 @@ def standing_of(
             kind, text = "reruns", body.verdict.value
             if body.verdict is RerunVerdict.REPRODUCED and (result_id, body.rerun_id) in copies:
                 kind, text = "copied", copies[result_id, body.rerun_id]
+            elif body.verdict is RerunVerdict.REPRODUCED and (result_id, body.rerun_id) in unheld:
+                kind, text = "unheld", unheld[result_id, body.rerun_id]
         if kind:
             remark = Remark(by=voice.name, trusted=bool(voice.teams), at=entry.entry.made_at, text=text)
             remarks.setdefault(kind, []).append(remark)

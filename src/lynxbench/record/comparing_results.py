@@ -23,7 +23,7 @@ from lynxbench.model.standing import Standing
 from lynxbench.record.formats.foreign_results import read_foreign
 from lynxbench.record.known_sittings import known_sittings
 from lynxbench.record.recalling import Recalled, recalled
-from lynxbench.report.drawn_series import counted_ms
+from lynxbench.report.drawn_series import counted_ms, first_share_of
 
 PERCENTILES = (50.0, 99.0)
 FEWEST_BEYOND = 5
@@ -114,15 +114,19 @@ def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:
     for part in result.per_precision:
         mine = [process for process in processes if process.samples.precision == part.precision.value]
         keys = {(metric, p) for metric in part.latency_ms for p in PERCENTILES} | objective
-        runs = {key: _each(mine, *key, served=part.load is not None) for key in keys if key[0] in part.latency_ms}
+        served, share = part.load is not None, first_share_of(part)
+        shown = [key for key in keys if key[0] in part.latency_ms]
+        runs = {key: _each(mine, *key, served=served, first_share=share) for key in shown}
         latencies[part.precision] = {key: values for key, values in runs.items() if values}
     return latencies
 
 
-def _each(processes: list[CountedProcess], metric: str, percentile: float, *, served: bool) -> tuple[float, ...]:
+def _each(
+    processes: list[CountedProcess], metric: str, percentile: float, *, served: bool, first_share: float
+) -> tuple[float, ...]:
     values = []
     for process in processes:
-        counted = counted_ms(process, metric, served=served)
+        counted = counted_ms(process, metric, served=served, first_share=first_share)
         if counted.size * (1 - percentile / 100) < FEWEST_BEYOND:
             return ()
         values.append(float(np.percentile(counted, percentile)))

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from lynxbench.model.activity import THROTTLE_REASONS
 from lynxbench.model.contract import SloMetric
+from lynxbench.model.requests import tokens_after_first
+from lynxbench.model.result import PrecisionResult
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples, Telemetry
 
 MOST_BINS = 240
@@ -166,27 +168,34 @@ def latency_track(counted: CountedProcess, metric: str, window_s: float) -> Trac
     return Track(f"process {samples.process}", np.array([at[a:b].mean() for a, b in stretches]), middles)
 
 
-def counted_ms(counted: CountedProcess, metric: str, *, served: bool = False) -> Float64:
+def counted_ms(counted: CountedProcess, metric: str, *, served: bool = False, first_share: float = 0.0) -> Float64:
     """The counted latencies of one process in milliseconds: per iteration, to the first token, or between tokens.
 
-    A server's marks are events, which are not tokens and may have been read together: there a request's mean is taken.
+    A server's marks are events, which are not tokens and may have been read together: there a request's mean is taken,
+    of the tokens after its first event, which held `first_share` of it where events hold several.
     """
     samples = counted.samples
     steady = counted.counted
     if metric == SloMetric.LATENCY or not len(samples.marks.at_ns):
         return np.asarray(samples.iterations.seconds[steady] * 1e3, dtype=np.float64)
     if served and metric == SloMetric.TIME_PER_TOKEN:
-        return _request_ms_per_token(samples, steady)
+        return _request_ms_per_token(samples, steady, first_share)
     return _token_ms(samples, steady, first=metric == SloMetric.TIME_TO_FIRST_TOKEN)
 
 
-def _request_ms_per_token(samples: ProcessSamples, steady: npt.NDArray[np.bool_]) -> Float64:
+def first_share_of(figures: PrecisionResult) -> float:
+    """What the first event of a server's answers held of them, where its events hold several tokens; else nothing."""
+    return 0.0 if figures.load is None else figures.load.tokens.first_share or 0.0
+
+
+def _request_ms_per_token(samples: ProcessSamples, steady: npt.NDArray[np.bool_], first_share: float) -> Float64:
     rows, at, many = samples.marks.iteration, samples.marks.at_ns, len(samples.iterations)
     first, last = np.full(many, np.iinfo(np.int64).max), np.zeros(many, dtype=np.int64)
     np.minimum.at(first, rows, at)
     np.maximum.at(last, rows, at)
     kept = steady & (last > 0) & (samples.iterations.units > 1)
-    return np.asarray((last - first)[kept] / 1e6 / (samples.iterations.units[kept] - 1), dtype=np.float64)
+    after = tokens_after_first(samples.iterations.units, np.bincount(rows, minlength=many), first_share)
+    return np.asarray((last - first)[kept] / 1e6 / after[kept], dtype=np.float64)
 
 
 def _token_ms(samples: ProcessSamples, steady: npt.NDArray[np.bool_], *, first: bool) -> Float64:

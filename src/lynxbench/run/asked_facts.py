@@ -8,8 +8,9 @@ import numpy as np
 from lynxbench.engines.cache_reset import reset_cache
 from lynxbench.engines.served import Exchange
 from lynxbench.load.load_record import LoadRecord, RequestEnd
+from lynxbench.load.said_answers import alike_answers
 from lynxbench.model.contract import Contract
-from lynxbench.model.load_figures import AnswerFigures, ExpectedCache
+from lynxbench.model.load_figures import AlikeAnswers, AnswerFigures, ExpectedCache
 from lynxbench.model.serving import OpenAiEngine
 
 WITHHELD = "(withheld: it may quote a prompt; workload.prompts.keep_text keeps it)"
@@ -17,6 +18,7 @@ WITHHELD = "(withheld: it may quote a prompt; workload.prompts.keep_text keeps i
 
 def without_texts(record: LoadRecord, contract: Contract) -> LoadRecord:
     """The record as evidence keeps it: no answers, and nothing that a server said back of prompts of one's own."""
+    record = replace(record, said=record.said[:0])
     prompts = contract.workload.prompts
     if prompts is None or prompts.keep_text:
         return replace(record, texts=())
@@ -60,6 +62,20 @@ def checked_answers(record: LoadRecord, exchange: Exchange) -> AnswerFigures | N
     if exchange.check is None or len(record.texts) != len(record):
         return None
     return exchange.check.figures(record.texts[row] for row in np.flatnonzero(record.kind == RequestEnd.OK))
+
+
+def answers_alike(record: LoadRecord, exchange: Exchange, contract: Contract) -> AlikeAnswers | None:
+    """Of different prompts, how many had the same answer; of answers of a form, which may well be alike, nothing."""
+    if exchange.check is not None or not exchange.has_tokens:
+        return None
+    made_up = contract.workload.prompts is None
+    prompts = contract.engine.prompts if made_up and isinstance(contract.engine, OpenAiEngine) else exchange.size
+
+    def prompt_of(number: int) -> int:
+        # Letters that make a prompt unique are no other question, nor is the same beginning to another length.
+        return int(exchange.place_of(np.array([number]), np.zeros(1, dtype=np.int64))[0]) % max(1, prompts)
+
+    return alike_answers(record.said, prompt_of)
 
 
 class CacheResets:

@@ -6,7 +6,7 @@ from lynxbench.load.load_record import LoadRecord, requests_of
 from lynxbench.measure.asked_figures import NumberedRequests, figures_by_model, session_figures
 from lynxbench.measure.energy import counted_span_ns
 from lynxbench.model.contract import Contract
-from lynxbench.model.load_figures import AnswerFigures, ExpectedCache, LoadFigures
+from lynxbench.model.load_figures import AlikeAnswers, AnswerFigures, ExpectedCache, LoadFigures
 from lynxbench.model.samples import CountedProcess
 from lynxbench.run.client_job import ClientFacts
 from lynxbench.workload.model_mix import assigned_models
@@ -54,6 +54,11 @@ def mean_share(facts: Sequence[ClientFacts], name: str) -> float | None:
     """A share of the answers over all runs, each as long as the others; None where no client looked."""
     known = [share for share in (getattr(fact, name) for fact in facts) if share is not None]
     return sum(known) / len(known) if known else None
+
+
+def least_alike(facts: Sequence[ClientFacts]) -> AlikeAnswers | None:
+    """Of the run whose answers were the least alike: what does not depend on prompts does so in none."""
+    return min((fact.alike for fact in facts if fact.alike is not None), key=lambda one: one.share, default=None)
 
 
 def mean_expected(facts: Sequence[ClientFacts]) -> ExpectedCache | None:

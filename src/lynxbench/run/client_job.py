@@ -10,7 +10,7 @@ from lynxbench.load.leaving import leaving_rule
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
-from lynxbench.model.load_figures import AnswerFigures, ExpectedCache, SourceFile
+from lynxbench.model.load_figures import AlikeAnswers, AnswerFigures, ExpectedCache, SourceFile
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import ReplayArrival
 from lynxbench.workload.request_log import RequestLog, read_log
@@ -80,6 +80,10 @@ class ClientFacts(Document):
     answers: AnswerFigures | None = None
     longer_share: float | None = None
     """Answers of more tokens than were asked for."""
+    alike: AlikeAnswers | None = None
+    """Whether answers to different prompts are alike."""
+    first_share: float | None = None
+    """Of an answer, what its first event held, where events hold several tokens."""
 
 
 def read_trace(contract: Contract) -> RequestLog | None:

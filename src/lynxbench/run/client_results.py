@@ -33,9 +33,11 @@ from lynxbench.model.result import RULES, PrecisionResult, SloOutcome
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.asked_results import changed_sources, mean_expected, mean_share, with_asked_work
+from lynxbench.run.alike_answers import judge_alike
+from lynxbench.run.asked_results import changed_sources, least_alike, mean_expected, mean_share, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
+from lynxbench.run.listed_models import judge_names
 from lynxbench.run.node_watch import node_in
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.profile_pass import conclude_profile, kernel_line
@@ -49,6 +51,8 @@ PACED = 11
 that end early are counted in all runs."""
 SHARED = 11
 """… since which requests of others at the same server are a doubt."""
+LOOKED_AT = 12
+"""… and since which what a few answers said is looked at: whether they are alike, and what their first event held."""
 LARGEST_CLOCK_BOUND_NS = 1_000_000
 """A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
 
@@ -102,7 +106,8 @@ def conclude_clients(
     accuracy, unscored = conclude_answers(run, rules)
     findings += unscored
     formats = check_precision(contract, run.registration.executor)
-    findings += formats.doubts
+    findings += [*formats.doubts, *judge_names(contract, run.registration.executor, rules)]
+    findings += judge_alike(load, run.registration.executor)
     executed = ExecutedAs(native=Native.UNKNOWN, how=formats.how)
     if measured is None:
         findings.append(Doubt(saturation.note if saturation is not None else "nothing was measured"))
@@ -224,6 +229,8 @@ def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: i
         requests = requests_of(record)
         if rules >= PACED:
             requests = replace(requests, unpaced=unpaced_rows(record))
+        if rules >= LOOKED_AT:
+            requests = replace(requests, first_share=mean_share([_facts(run) for run in runs], "first_share") or 0.0)
         if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
             served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
     return served
@@ -276,6 +283,8 @@ def _load_figures(
             facts.shorter_share if rules < PACED else mean_share(told, "shorter_share"),
             mean_share(told, "longer_share"),
             unpaced_share(everything) if rules >= PACED and getattr(engine, "stream", False) else None,
+            least_alike(told) if rules >= LOOKED_AT else None,
+            mean_share(told, "first_share") if rules >= LOOKED_AT else None,
         ),
         cache=describe_cache(
             everything,

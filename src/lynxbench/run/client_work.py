@@ -19,15 +19,17 @@ import numpy as np
 from lynxbench.engines.exchanging import exchange_of
 from lynxbench.engines.openai import count_tokens
 from lynxbench.engines.served import Exchange
-from lynxbench.load.load_record import LoadRecord, RequestEnd, requests_so_far, write_record
+from lynxbench.load.load_record import LoadRecord, RequestEnd, write_record
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.processes import RunningProbe
+from lynxbench.load.record_parts import requests_so_far
+from lynxbench.load.said_answers import first_share
 from lynxbench.load.send_schedule import load_of
 from lynxbench.measure.load_phases import find_load_phases, is_stationary
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.samples import Int64
 from lynxbench.model.workload import PoissonArrival, ReplayArrival
-from lynxbench.run.asked_facts import CacheResets, checked_answers, expected_cache, without_texts
+from lynxbench.run.asked_facts import CacheResets, answers_alike, checked_answers, expected_cache, without_texts
 from lynxbench.run.client_job import RECORD_FILE, ClientFacts, ClientHost, ClientJob, plan_of, read_trace, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE, JOB_FILE, leave_report, say_stage
 from lynxbench.run.saturation_client import search
@@ -94,7 +96,8 @@ def work(folder: Path, start_probe: ProbeStarter = probe_here) -> JobReport:
     say_stage(folder, "count")
     record, source = _count(record, exchange)
     facts = _facts(record, exchange, source, job.clients, saturated)
-    facts = facts.model_copy(update={"hosts": tuple(hosts), "reset": resets.words})
+    told = {"alike": answers_alike(record, exchange, contract), "first_share": first_share(record.said)}
+    facts = facts.model_copy(update={"hosts": tuple(hosts), "reset": resets.words, **told})
     write_record(without_texts(record, contract), folder / RECORD_FILE)
     return JobReport(
         status=JobStatus.DONE,

@@ -140,7 +140,7 @@ class ContractServer:
     def _greeted(self, server: StartedServer) -> Greeting | None:
         """The first whole request: servers say that they are well and die of it."""
         try:
-            return ask_server(self.reached(self._contract))
+            return ask_server(self.reached(self._contract), self._progress.note)
         except CannotRun as error:
             ended = server.ended_by_now()
             if ended:

@@ -7,6 +7,7 @@ key reads so within a second, not after the measuring, recording and reporting c
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -29,14 +30,17 @@ class Greeting:
     calibration: TokenCalibration | None
 
 
-def greet(contract: Contract) -> Greeting | None:
-    """Ask a contract's server its first questions; None for an engine that is no server, or has to be started first."""
+def greet(contract: Contract, say: Callable[[str], object] | None = None) -> Greeting | None:
+    """Ask a contract's server its first questions; None for an engine that is no server, or has to be started first.
+
+    `say` is told where a busy server lets the greeting wait.
+    """
     engine = contract.engine
     started = isinstance(engine, ServedEngine) and engine.serve is not None
-    return None if started or not isinstance(engine, ServedEngine) else ask_server(contract)
+    return None if started or not isinstance(engine, ServedEngine) else ask_server(contract, say)
 
 
-def ask_server(contract: Contract) -> Greeting:
+def ask_server(contract: Contract, say: Callable[[str], object] | None = None) -> Greeting:
     """Ask a server that listens its first questions."""
     engine, workload = contract.engine, contract.workload
     assert isinstance(engine, ServedEngine)
@@ -45,13 +49,14 @@ def ask_server(contract: Contract) -> Greeting:
 
         read_work_files(contract)  # a file that cannot be read is said before anything is asked or registered
     _refuse_unreachable(engine)
+    from lynxbench.engines.asking import silently
     from lynxbench.engines.other_work import ask_other
     from lynxbench.engines.served import ask_first
 
     model = workload.model
     if workload.task in SERVED_TASKS and isinstance(engine, OpenAiEngine) and isinstance(model, ServedModel):
-        return Greeting(ask_other(contract, engine, model))
-    return Greeting(ask_first(contract))
+        return Greeting(ask_other(contract, engine, model, say or silently))
+    return Greeting(ask_first(contract, say or silently))
 
 
 def _refuse_unreachable(engine: ServedEngine) -> None:

@@ -8,7 +8,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from lynxbench.errors import BadInput, NotFound
 from lynxbench.model.team_names import looks_like, team_problem
@@ -185,20 +185,7 @@ class Access:
         form = TOKEN_FORM.fullmatch(text)
         if form is None:
             return None
-        now = now_text()
-        chosen = (
-            select(tokens, users.c.team, users.c.scopes.label("user_scopes"))
-            .join(users, users.c.name == tokens.c.user)
-            .outerjoin(identities, identities.c.user == tokens.c.user)
-            .where(
-                or_(identities.c.user.is_(None), identities.c.seen_at > later_text(-MOST_UNSEEN_S)),
-                tokens.c.token_id == form[1],
-                tokens.c.revoked_at.is_(None),
-                or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now),
-                users.c.disabled_at.is_(None),
-            )
-        )
-        row = self._store.row(chosen)
+        row = self._store.row(_TOKEN, token_id=form[1], now=now_text(), unseen=later_text(-MOST_UNSEEN_S))
         if row is None or not hmac.compare_digest(row.digest, digest_of(text)):
             return None
         held = parse_scopes(row.scopes) & parse_scopes(row.user_scopes)
@@ -281,6 +268,19 @@ def _encoded(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
+# built once: the database layer remembers how it is compiled
+_TOKEN = (
+    select(tokens, users.c.team, users.c.scopes.label("user_scopes"))
+    .join(users, users.c.name == tokens.c.user)
+    .outerjoin(identities, identities.c.user == tokens.c.user)
+    .where(
+        or_(identities.c.user.is_(None), identities.c.seen_at > bindparam("unseen")),
+        tokens.c.token_id == bindparam("token_id"),
+        tokens.c.revoked_at.is_(None),
+        or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > bindparam("now")),
+        users.c.disabled_at.is_(None),
+    )
+)
 _NO_PASSWORD = f"scrypt ${_encoded(bytes(16))}${_encoded(bytes(64))}"
 """What a user without a password is held against, so that nobody learns from the time who exists."""
 

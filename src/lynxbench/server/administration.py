@@ -19,6 +19,7 @@ from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store, now_text
 from lynxbench.watch.store_tables import audit
 
+_ADD_LINE = insert(audit)
 MOST_DETAIL = 2000
 OK, REFUSED = "ok", "refused"
 
@@ -68,7 +69,8 @@ class AuditLog:
             "remote": by.remote[:60],
             "detail": detail[:MOST_DETAIL],
         }
-        self._store.change(insert(audit).values(row))
+        with self._store.writing() as connection:
+            connection.execute(_ADD_LINE, [row])
 
     def carry_out(
         self, by: ChangeAuthor, action: str, subject: str, work: Callable[P, T], *given: P.args, **named: P.kwargs

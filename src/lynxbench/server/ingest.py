@@ -38,18 +38,19 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         by = ", ".join(bundle.submitters) or "nobody known here"
         raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
     with _one_at_a_time:
-        ledger.seen.check(ledger.log)  # a history that was rewritten takes nothing more
-        known = ledger.log.known(bundle.envelopes)
-        signers = {signature.keyid for envelope in bundle.envelopes for signature in envelope.signatures}
-        trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
-        beside = _runs_of_others(bundle, trust, who)
-        offered = [envelope for envelope in bundle.envelopes if envelope in known or envelope not in beside]
-        fresh = [envelope for envelope in offered if envelope not in known]
-        for envelope in fresh:
-            _refuse(envelope, trust, who, now_s)
-        _refuse_inflating(bundle)
-        refuse_false_name(ledger.log, bundle.checkpoint)
-        ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
+        with ledger.log.database.held():
+            ledger.seen.check(ledger.log)  # a history that was rewritten takes nothing more
+            known = ledger.log.known(bundle.envelopes)
+            signers = {signature.keyid for envelope in bundle.envelopes for signature in envelope.signatures}
+            trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
+            beside = _runs_of_others(bundle, trust, who)
+            offered = [envelope for envelope in bundle.envelopes if envelope in known or envelope not in beside]
+            fresh = [envelope for envelope in offered if envelope not in known]
+            for envelope in fresh:
+                _refuse(envelope, trust, who, now_s)
+            _refuse_inflating(bundle)
+            refuse_false_name(ledger.log, bundle.checkpoint)
+            ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
         keep_blobs(ledger.blobs, bundle.blobs)
         numbers = ledger.log.append_all(offered, trust)
         ledger.seen.check(ledger.log)

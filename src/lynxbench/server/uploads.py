@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.sql import Select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, Refused
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
@@ -60,15 +59,13 @@ class Uploads:
         """Announce a bundle. Announcing it again gives the same upload, wherever it stopped."""
         if not 0 < size_bytes <= self._largest:
             raise BadInput(f"a bundle of {size_bytes} bytes; 1 to {self._largest} are taken here")
-        self._discard_old()
         with self._store.writing() as connection:
-            mine = uploads.c.team == team
-            known = connection.execute(select(uploads).where(mine, uploads.c.sha256 == sha256)).first()
+            self._discard_old(connection)
+            known = connection.execute(_ANNOUNCED, {"team": team, "sha256": sha256}).first()
             if known is not None and known.size_bytes != size_bytes:
                 raise BadInput(f"this bundle was announced with {known.size_bytes} bytes before, not {size_bytes}")
             if known is None:
-                chosen = select(func.count()).select_from(uploads).where(mine, uploads.c.state == OPEN)
-                if connection.execute(chosen).scalar_one() >= MOST_OPEN:
+                if connection.execute(_COUNT_OPEN, {"team": team}).scalar_one() >= MOST_OPEN:
                     raise Refused(f"{MOST_OPEN} bundles of {team} are on their way already; finish or delete one")
                 row = {
                     "upload_id": fresh_id(),
@@ -79,32 +76,34 @@ class Uploads:
                     "made_at": now_text(),
                     "made_by": who,
                 }
-                connection.execute(insert(uploads), [row])
+                connection.execute(_ADD, [row])
                 return Upload(str(row["upload_id"]), team, sha256, size_bytes, 0, OPEN, None)
         return self._of(known)
 
     def get(self, upload_id: str, team: str) -> Upload:
         """An upload of a team; NotFound where there is none."""
-        return self._one(select(uploads).where(uploads.c.upload_id == upload_id, uploads.c.team == team), upload_id)
+        missing = f"no upload {upload_id[:80]!r} of your team"
+        return self._of(self._store.one(_NAMED, missing, upload_id=upload_id, team=team))
 
-    def append(self, upload: Upload, offset: int, data: bytes) -> Upload:
-        """Add bytes exactly where the last ones ended; on the disk when this returns."""
+    def append(self, upload: Upload, offset: int, *pieces: bytes) -> Upload:
+        """Add bytes exactly where the last ones ended, in the pieces they came in; on the disk when this returns."""
         if upload.state != OPEN:
             return upload
         if offset != upload.received_bytes:
             raise Refused(f"the next byte is {upload.received_bytes}, not {offset}; go on from there")
-        if offset + len(data) > upload.size_bytes:
-            raise BadInput(f"{offset + len(data)} bytes of a bundle that was announced with {upload.size_bytes}")
+        end = offset + sum(map(len, pieces))
+        if end > upload.size_bytes:
+            raise BadInput(f"{end} bytes of a bundle that was announced with {upload.size_bytes}")
         file = self._part(upload.upload_id)
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "ab") as stream:
-                stream.write(data)
+                stream.writelines(pieces)
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
             raise BadLedger(f"the bundle could not be kept: {error.strerror or error}; try again") from error
-        return self.get(upload.upload_id, upload.team)
+        return replace(upload, received_bytes=end)
 
     def whole(self, upload: Upload) -> Path:
         """The bundle's file, proven to be the one that was announced."""
@@ -120,8 +119,9 @@ class Uploads:
 
     def finish(self, upload: Upload, outcome: Taken) -> Upload:
         """The bundle is in the ledger; its part is not needed any more."""
-        chosen = update(uploads).where(uploads.c.upload_id == upload.upload_id)
-        touched = self._store.change(chosen.values(state=DONE, outcome=json.dumps(asdict(outcome))))
+        done = {"named": upload.upload_id, "state": DONE, "outcome": json.dumps(asdict(outcome))}
+        with self._store.writing() as connection:
+            touched = connection.execute(_CHANGE, done).rowcount
         self._part(upload.upload_id).unlink(missing_ok=True)
         if not touched:  # somebody discarded it meanwhile
             return self.get(upload.upload_id, upload.team)
@@ -136,9 +136,6 @@ class Uploads:
         """Bundles on their way."""
         return self._store.count(uploads, uploads.c.state == OPEN)
 
-    def _one(self, chosen: Select[Any], name: str) -> Upload:
-        return self._of(self._store.one(chosen, f"no upload {name[:80]!r} of your team"))
-
     def _of(self, row: Any) -> Upload:
         file = self._part(row.upload_id)
         done = row.state == DONE
@@ -146,13 +143,26 @@ class Uploads:
         outcome = None if row.outcome is None else Taken(**json.loads(row.outcome))
         return Upload(row.upload_id, row.team, row.sha256, row.size_bytes, received, row.state, outcome)
 
-    def _discard_old(self) -> None:
-        old = self._store.rows(
-            select(uploads.c.upload_id).where(uploads.c.state == OPEN, uploads.c.made_at < later_text(-KEPT_OPEN_S))
-        )
-        for row in old:
-            self.discard(row.upload_id)
+    def _discard_old(self, connection: Connection) -> None:
+        for row in connection.execute(_OLD, {"before": later_text(-KEPT_OPEN_S)}).all():
+            connection.execute(delete(uploads).where(uploads.c.upload_id == row.upload_id))
+            self._part(row.upload_id).unlink(missing_ok=True)
 
     def _part(self, upload_id: str) -> Path:
         """Where its bytes are; the name is ours, never the sender's."""
         return self._folder / f"{upload_id}.part"
+
+
+# built once: the database layer remembers how each of them is compiled
+_NAMED = select(uploads).where(uploads.c.upload_id == bindparam("upload_id"), uploads.c.team == bindparam("team"))
+_ANNOUNCED = select(uploads).where(uploads.c.team == bindparam("team"), uploads.c.sha256 == bindparam("sha256"))
+_COUNT_OPEN = (
+    select(func.count()).select_from(uploads).where(uploads.c.team == bindparam("team"), uploads.c.state == OPEN)
+)
+_OLD = select(uploads.c.upload_id).where(uploads.c.state == OPEN, uploads.c.made_at < bindparam("before"))
+_ADD = insert(uploads)
+_CHANGE = (
+    update(uploads)
+    .where(uploads.c.upload_id == bindparam("named"))
+    .values(state=bindparam("state"), outcome=bindparam("outcome"))
+)

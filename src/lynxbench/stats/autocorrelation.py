@@ -95,14 +95,16 @@ def exceedance_times(masks: Sequence[Mask]) -> list[list[float]]:
 
 def _times_together(masks: Sequence[Mask], size: int) -> list[list[float]]:
     """Each row is computed as `_integrated_time` computes it alone, so that not a bit differs."""
-    ends = np.cumsum([len(beyond) for beyond in masks]).tolist()
+    rows = [len(beyond) for beyond in masks]
+    ends = np.cumsum(rows).tolist()
+    hits = np.concatenate([np.add.reduce(beyond, axis=1, dtype=np.intp) for beyond in masks])
+    mean = hits / np.repeat([beyond.shape[1] for beyond in masks], rows)
+    peak = np.maximum(1.0 - mean, mean)
+    above, below = ((1.0 - mean) / peak)[:, None], ((0.0 - mean) / peak)[:, None]
     series = np.zeros((ends[-1], size))
     for end, beyond in zip(ends, masks, strict=True):
-        rows, count = beyond.shape
-        mean = np.count_nonzero(beyond, axis=1) / count
-        peak = np.maximum(1.0 - mean, mean)
-        above, below = (1.0 - mean) / peak, (0.0 - mean) / peak
-        series[end - rows : end, :count] = np.where(beyond, above[:, None], below[:, None])
+        mine = slice(end - len(beyond), end)
+        series[mine, : beyond.shape[1]] = np.where(beyond, above[mine], below[mine])
     spectrum = np.fft.rfft(series, size)
     covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
     longest = max(beyond.shape[1] for beyond in masks) // 2 * 2

@@ -166,7 +166,21 @@ class _View:
         return all(x.inside(-bound, bound) for x in (self.drift, self.shift, self.head))
 
 
-def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The series from one start on, as far as it says whether its head has settled."""
+
+    start: int
+    change: float  # of the line through all of its points
+    points: Floats  # cycle means where there is a cycle
+    mean: float
+    noise: Noise
+    period: int
+    rise: float  # of the line through the cycle means
+    excess: Interval
+
+
+def _head(series: Floats, start: int, confidence: float) -> _Head:
     rest = series[start:]
     line = change, residuals = straight_line(rest)
     period = find_cycle(residuals)
@@ -175,20 +189,26 @@ def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
     if period:
         line = straight_line(points)
     noise = noise_of(line[1])
+    few = max(MIN_HEAD, round(HEAD_SHARE * points.size))
+    excess = head_excess(points, noise, confidence, few).scaled(1 / mean if mean else math.nan)
+    return _Head(start, change, points, mean, noise, period, line[0], excess)
+
+
+def _view(series: Floats, head: _Head, confidence: float, horizon: int) -> _View:
+    start, points, mean, noise = head.start, head.points, head.mean, head.noise
     # Unless what was cut is a transient, the claim is about the whole run: a drift must not pass by being halved.
-    whole = 0 if start == 0 or _is_transient(series, start, change, period, noise) else series.size
-    span = points.size * max(1.0, max(horizon, whole) / rest.size)
-    head = max(MIN_HEAD, round(HEAD_SHARE * points.size))
+    whole = 0 if start == 0 or _is_transient(series, start, head.change, head.period, noise) else series.size
+    span = points.size * max(1.0, max(horizon, whole) / (series.size - start))
     factor = 1 / mean if mean else math.nan
     return _View(
         start=start,
         points=points,
         mean=mean,
         noise=noise,
-        period=period,
-        drift=total_drift(points, noise, confidence, span, line[0]).scaled(factor),
+        period=head.period,
+        drift=total_drift(points, noise, confidence, span, head.rise).scaled(factor),
         shift=tail_shift(points, noise, confidence).scaled(factor),
-        head=head_excess(points, noise, confidence, head).scaled(factor),
+        head=head.excess,
     )
 
 
@@ -217,16 +237,16 @@ def _settled_view(series: Floats, start: int, confidence: float, bound: float, h
 
     MSER minimises the error of the mean, not its bias: with noise it cuts an exponential settling too early.
     """
-    first = _view(series, start, confidence, horizon)
-    view, step = first, max(1, series.size // ADVANCES)
-    while not view.head.inside(-bound, bound) and view.start + step <= series.size * LATEST:
-        view = _view(series, view.start + step, confidence, horizon)
-    if not view.head.inside(-bound, bound):
-        return first
-    if view.start == 0:
-        return view
-    spent = round(MARGIN * HEAD_SHARE * (series.size - view.start))
-    return _view(series, min(view.start + spent, int(series.size * LATEST)), confidence, horizon)
+    first = head = _head(series, start, confidence)
+    step = max(1, series.size // ADVANCES)
+    while not head.excess.inside(-bound, bound) and head.start + step <= series.size * LATEST:
+        head = _head(series, head.start + step, confidence)
+    if not head.excess.inside(-bound, bound):
+        head = first
+    elif head.start > 0:
+        spent = round(MARGIN * HEAD_SHARE * (series.size - head.start))
+        head = _head(series, min(head.start + spent, int(series.size * LATEST)), confidence)
+    return _view(series, head, confidence, horizon)
 
 
 def _decide(whole: Floats, cut: Truncation, view: _View, bound: float) -> tuple[SteadyVerdict, SteadyReason]:

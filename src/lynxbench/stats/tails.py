@@ -1,5 +1,7 @@
 """Percentiles and shares with exact binomial bounds; a tail that the data cannot reach is said to be unresolved."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -63,20 +65,41 @@ def percentiles_over_processes(
     parts: Sequence[Floats], percentiles: Sequence[float], confidence: float = 0.95
 ) -> list[Interval]:
     """The same for several percentiles of the same values, which are sorted once."""
+    return percentiles_of_several([(parts, percentiles)], confidence)[0]
+
+
+def percentiles_of_several(
+    several: Sequence[tuple[Sequence[Floats], Sequence[float]]], confidence: float = 0.95
+) -> list[list[Interval]]:
+    """The same for several sets of values, each with the percentiles that are asked of it."""
+    check_confidence(confidence)
+    asked = [_asked_of(parts, percentiles) for parts, percentiles in several]
+    # All transforms that are needed are made together: of exceedances at the percentiles, then at their bounds.
+    _learn([(processes, {at for one in of for at in one.places}) for processes, of in asked])
+    within = [[one.within(confidence) for one in of] for _, of in asked]
+    further = [{at for _, _, places in known for at in places} for known in within]
+    _learn([(processes, places) for (processes, _), places in zip(asked, further, strict=True)])
+    return [
+        _widened(processes, of, [one.bounds(confidence, *two) for one, two in zip(of, known, strict=True)], confidence)
+        for (processes, of), known in zip(asked, within, strict=True)
+    ]
+
+
+def _asked_of(parts: Sequence[Floats], percentiles: Sequence[float]) -> tuple[_Processes, list[_Asked]]:
     for percentile in percentiles:
         check_percentile(percentile)
-    check_confidence(confidence)
     values = [as_series(part) for part in parts if len(part)]
     if not values:
         raise BadSeries("a percentile needs at least one value")
     processes = _Processes(values)
-    asked = [_Asked(processes, percentile / 100) for percentile in percentiles]
-    # All transforms that the percentiles need are made together: of exceedances at them, then at their bounds.
-    processes.learn({at for one in asked for at in one.places})
-    within = [one.within(confidence) for one in asked]
-    processes.learn({at for _, _, further in within for at in further})
-    bounds = [one.bounds(confidence, *known) for one, known in zip(asked, within, strict=True)]
-    if len(values) < 2:
+    return processes, [_Asked(processes, percentile / 100) for percentile in percentiles]
+
+
+def _widened(
+    processes: _Processes, asked: Sequence[_Asked], bounds: list[Interval], confidence: float
+) -> list[Interval]:
+    """Bounds with what processes differ by; one process speaks for itself alone."""
+    if len(processes.parts) < 2:
         return bounds
     if processes.degrees < FEWEST_DEGREES:
         return [Interval(math.nan, each.estimate, math.nan) for each in bounds]
@@ -112,28 +135,34 @@ class _Processes:
             known = self._hits[at] = [part.size - int(part.searchsorted(at, "right")) for part in self.ordered]
         return known
 
-    def learn(self, places: Collection[float]) -> None:
-        """Compute the times of all exceedances beyond these places that are not known yet."""
-        unknown = [at for at in places if at not in self._hits]
-        if unknown:
-            found = [(part.size - part.searchsorted(unknown, "right")).tolist() for part in self.ordered]
-            self._hits.update(zip(unknown, map(list, zip(*found, strict=True)), strict=True))
-        fresh: dict[int, dict[int, float]] = {}
+    def unknown(self, places: Collection[float]) -> dict[int, dict[int, float]]:
+        """By process, how many exceedances of it have no time yet, each with a place that they lie beyond."""
+        fresh = [at for at in places if at not in self._hits]
+        if fresh:
+            found = [(part.size - part.searchsorted(fresh, "right")).tolist() for part in self.ordered]
+            self._hits.update(zip(fresh, map(list, zip(*found, strict=True)), strict=True))
+        wanted: dict[int, dict[int, float]] = {}
         for at in places:
             for number, (mine, count) in enumerate(zip(self.hits(at), self.counts, strict=True)):
                 if 0 < mine < count and (number, mine) not in self.times:
-                    fresh.setdefault(number, {})[mine] = at
-        if not fresh:
-            return
-        beyond = [self.parts[number] > np.array(list(wanted.values()))[:, None] for number, wanted in fresh.items()]
-        for (number, wanted), times in zip(fresh.items(), exceedance_times(beyond), strict=True):
-            self.times.update(zip(((number, mine) for mine in wanted), times, strict=True))
+                    wanted.setdefault(number, {})[mine] = at
+        return wanted
 
     def time(self, number: int, mine: int, at: float) -> float:
         """Of the exceedances of one process beyond a place."""
         if (number, mine) not in self.times:
-            self.learn([at])
+            _learn([(self, [at])])
         return self.times[number, mine]
+
+
+def _learn(places: Sequence[tuple[_Processes, Collection[float]]]) -> None:
+    """Compute the times of all exceedances beyond these places that are not known yet."""
+    fresh = [
+        (processes, number, wanted) for processes, of in places for number, wanted in processes.unknown(of).items()
+    ]
+    beyond = [each.parts[number] > np.array(list(wanted.values()))[:, None] for each, number, wanted in fresh]
+    for (processes, number, wanted), times in zip(fresh, exceedance_times(beyond), strict=True):
+        processes.times.update(zip(((number, mine) for mine in wanted), times, strict=True))
 
 
 class _Asked:

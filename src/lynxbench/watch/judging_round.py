@@ -15,10 +15,11 @@ class JudgingRound:
 
     def __init__(self, log: Ledger, recomputations: Recomputations, seqs: Sequence[int], trust: TrustList) -> None:
         self._log, self._recomputations, self.trust = log, recomputations, trust
-        self.entries: list[Logged] = log.read_all(seqs)
-        self.names = {logged.seq: body_of(logged).result_id for logged in self.entries}
-        """The result of each entry, by its number in the log."""
-        self._standings = standings(log, sorted(set(self.names.values())), trust)
+        with log.database.held():
+            self.entries: list[Logged] = log.read_all(seqs)
+            self.names = {logged.seq: body_of(logged).result_id for logged in self.entries}
+            """The result of each entry, by its number in the log."""
+            self._standings = standings(log, sorted(set(self.names.values())), trust)
         self._outcomes: dict[str, Recomputation] = recomputations.of(self.names.values())
         self._refused: dict[str, set[str]] = {}
 

@@ -73,8 +73,8 @@ def test_a_search_announces_its_budget_and_tells_every_probe(
             progress.watch(search, f"{PROBING}probe {place} at {rate} requests/s", 3, place + spent_s)
     said = capsys.readouterr().err
     first = said.splitlines()[0]
-    longest_s = 12 + 30 + 300 + (12 + 20 + 12) + (12 + 20)
-    assert f"at most {longest_s / 60:.1f} min" in first, "the search's budget is part of it"
+    longest_s = 12 + 30 + 60 + 300 + (12 + 20 + 12) + (12 + 20)
+    assert f"at most {longest_s / 60:.1f} min" in first, "the search's budget and its closed loops are part of it"
     assert [f"probe {place} at" in said for place in (1, 2, 3)] == [True] * 3
     assert said.count("probe 2 at 8 requests/s") == 1, "each is told once"
     progress.end_slot(search, JobReport(status=JobStatus.DONE), 290.0)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.message import Message
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from lynxbench.contract.loader import parse_contract
-from lynxbench.engines.asking import TRIES, calibrate
+from lynxbench.engines import asking
+from lynxbench.engines.asking import LONGEST_WAIT_S, TRIES, calibrate, retry_after_s
 from lynxbench.engines.served import ask_first, build_exchange, service_of
 from lynxbench.errors import CannotRun
 from lynxbench.model.serving import Timeouts
@@ -53,7 +57,9 @@ def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterator[tuple[str, list[str]]]:
+def answering(
+    *answers: tuple[int, bytes | Callable[[bytes], bytes]], headers: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """A server that gives these answers in turn, the last one for ever; status 0 closes without a word."""
     asked: list[str] = []
 
@@ -69,6 +75,8 @@ def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterato
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Location", "https://models.example/v1/chat/completions")
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -89,18 +97,84 @@ def calibrated(url: str, engine: str = "", timeouts: Timeouts | None = None):
 GOOD = (200, json.dumps(WHOLE).encode())
 
 
-@pytest.mark.parametrize("stumble", [(503, b"loading"), (0, b"")])
-def test_a_server_that_stumbles_is_asked_again(stumble) -> None:
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited, without waiting."""
+    waited: list[float] = []
+    monkeypatch.setattr(asking, "sleep", waited.append)
+    return waited
+
+
+@pytest.mark.parametrize("stumble", [(500, b"oh"), (503, b"loading"), (0, b"")])
+def test_a_server_that_stumbles_is_asked_again(stumble, waits) -> None:
     with answering(stumble, GOOD) as (url, asked):
         assert calibrated(url).has_usage
     assert asked == ["/v1/chat/completions"] * 3  # one stumble, two questions
 
 
-def test_a_server_that_only_stumbles_is_given_up() -> None:
+def test_a_server_that_only_stumbles_is_given_up(waits) -> None:
     with answering((503, b"loading the model")) as (url, asked):
-        with pytest.raises(CannotRun, match="answers 503: loading the model"):
+        with pytest.raises(CannotRun, match=r"answers 503: loading the model \(asked 3 times, with waits of 3 s\)"):
             calibrated(url)
         assert len(asked) == TRIES
+    with answering((500, b"broken")) as (url, asked), pytest.raises(CannotRun, match=r"answers 500: broken$"):
+        calibrated(url)
+    assert waits == [1.0, 2.0], "only for one that asks for time"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("headers", "waited"),
+    [({"Retry-After": "7"}, [7.0]), ({"retry-after": "0"}, [0.0]), ({}, [1.0]), ({"Retry-After": "soon"}, [1.0])],
+)
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(status, headers, waited, waits) -> None:
+    """Found: a limit on requests a minute ended the run at its first question."""
+    said: list[str] = []
+    with answering((status, b"slow down"), GOOD, headers=headers) as (url, asked):
+        contract = parse_contract(served_contract(f"{url}/v1"))
+        known = ask_first(contract, said.append)
+    assert known is not None
+    assert known.has_usage
+    assert (len(asked), waits) == (3, waited)
+    named = "as it asks" if headers.get("Retry-After", headers.get("retry-after", "x")).isdigit() else "names no time"
+    assert [f"answers {status}; asked again in {waited[0]:g} s" in line and named in line for line in said] == [True]
+
+
+def test_a_server_that_stays_busy_is_asked_a_bounded_number_of_times(waits) -> None:
+    told = r"answers 429: slow down \(asked 3 times, with waits of 8 s\)"
+    busy = answering((429, b"slow down"), headers={"Retry-After": "4"})
+    with busy as (url, asked), pytest.raises(CannotRun, match=told):
+        calibrated(url)
+    assert (len(asked), waits) == (TRIES, [4.0, 4.0])
+
+
+@pytest.mark.parametrize(("wait", "waited"), [("3600", []), ("40", [40.0]), ("1e9", [])])
+def test_waits_beyond_the_bound_are_left_to_whoever_started_the_run(wait, waited, waits) -> None:
+    told = r"it asks to wait \d+ s, a greeting waits 60 s: run it again then"
+    busy = answering((429, b"slow down"), headers={"Retry-After": wait})
+    with busy as (url, asked), pytest.raises(CannotRun, match=told):
+        calibrated(url)
+    assert waits == waited
+    assert len(asked) == len(waited) + 1
+    assert sum(waited) <= LONGEST_WAIT_S
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        *(("12", 12.0), ("0.5", 0.5), (" 3 ", 3.0), ("", None), ("-1", None), ("nan", None), ("inf", None)),
+        *(("soon", None), ("9" * 400, None), ("Wed, 99 Foo 2026", None)),
+        (format_datetime(datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC), usegmt=True), 30.0),
+        (format_datetime(datetime(2025, 1, 1, tzinfo=UTC), usegmt=True), 0.0),
+        ("Thu, 01 Jan 2026 00:00:09 -0000", 9.0),
+    ],
+)
+def test_how_long_a_server_asks_to_wait(said: str, seconds: float | None) -> None:
+    headers = Message()
+    headers["Retry-After"] = said
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert retry_after_s(asking.HttpAnswer(429, headers, b""), now) == seconds
+    assert retry_after_s(asking.HttpAnswer(429, Message(), b""), now + timedelta(days=1)) is None
 
 
 def test_a_refusal_is_quoted_at_once() -> None:

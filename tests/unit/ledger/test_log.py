@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,19 @@ def test_the_same_entry_again_changes_nothing(ledger: Ledger) -> None:
     head = ledger.head()
     assert ledger.append(one) == 0
     assert ledger.head() == head
+
+
+def test_a_snapshot_that_is_held_is_one_for_all_questions_of_its_thread(ledger: Ledger) -> None:
+    ledger.append(sealed(decision("one"), KEY))
+    with ledger.database.held():
+        head, reached = ledger.head(), ledger.prove_extends(1)
+        ledger.append(sealed(decision("two"), KEY))
+        with ledger.database.held():
+            assert ledger.head() == head
+        assert ledger.prove_extends(1) == reached
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(ledger.head).result().size == 2
+    assert ledger.head().size == 2
 
 
 def test_every_entry_is_proven_in_every_later_log(ledger: Ledger) -> None:

@@ -4,57 +4,22 @@ import json
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from compared import make_result
 from hosted import Team, make_team, record
 from lynxbench.errors import BadInput, EvidenceInvalid, NewerEntry
-from lynxbench.evidence.envelope import STATEMENT_TYPE, Envelope, sign
-from lynxbench.evidence.statement import IN_TOTO_STATEMENT, newer_columns, open_entry
-from lynxbench.ledger import log as log_module
-from lynxbench.ledger import merkle
+from lynxbench.evidence.statement import open_entry
 from lynxbench.ledger.bundle import export_bundle
-from lynxbench.ledger.index_rows import IndexRows
-from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.queries import Wanted, entries_about, list_results, newer_kinds
 from lynxbench.ledger.result_standings import standings
-from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
+from newer_entries import append_as_newer, newer
 
 UPDATE = "a newer lynxbench wrote it: update lynxbench"
-
-
-def newer(team: Team, result_id: str, kind: str = "endorsement", predicate_type: str | None = None) -> Envelope:
-    """An entry as a version that knows that kind signs it."""
-    body = {"kind": kind, "result_id": result_id, "warmth": 0.5}
-    statement = {
-        "_type": IN_TOTO_STATEMENT,
-        "subject": [{"digest": {"sha256": result_id}, "name": "result_id"}],
-        "predicateType": predicate_type or f"urn:lynxbench:entry:{kind}:1",
-        "predicate": {"schema_version": 1, "made_at": "2026-01-01T00:00:00.000+00:00", "body": body, "blobs": []},
-    }
-    return sign(STATEMENT_TYPE, canonical_bytes(statement), [team.key])  # type: ignore[arg-type]
-
-
-def append_as_newer(ledger: OpenLedger, envelope: Envelope, monkeypatch: pytest.MonkeyPatch) -> int:
-    """What that version does with its entry, on the same tables."""
-    columns = newer_columns(envelope)
-
-    def incoming(given: Envelope) -> tuple[dict[str, object], SimpleNamespace]:
-        data = given.to_bytes()
-        return {"leaf": merkle.leaf_hash(data), "envelope": data, **columns}, SimpleNamespace(invented=False)
-
-    def rows(seq: int, _: object) -> IndexRows:
-        return IndexRows([{"id": columns["result_id"], "seq": seq, "what": "endorsed"}])
-
-    with monkeypatch.context() as patched:
-        patched.setattr(log_module, "_incoming", incoming)
-        patched.setattr(log_module, "index_rows", rows)
-        return ledger.log.append(envelope)
 
 
 def run_of(number: int) -> Result:

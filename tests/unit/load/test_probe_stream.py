@@ -13,10 +13,11 @@ import numpy as np
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
-from lynxbench.load.load_record import RequestEnd, requests_so_far
+from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import RunningProbe
+from lynxbench.load.record_parts import requests_so_far
 from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.contract import SloMetric

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lynxbench.contract.loader import parse_contract
 from lynxbench.measure.load_context import judge_requests, served_assumptions
@@ -19,7 +22,7 @@ from lynxbench.model.load_figures import (
     LoadFigures,
     TokenCount,
 )
-from lynxbench.model.requests import Requests
+from lynxbench.model.requests import Requests, tokens_after_first
 from lynxbench.model.serving import CacheState
 from served import served_contract
 
@@ -198,3 +201,45 @@ def test_assumptions_say_what_a_restart_is():
     lines = " ".join(served_assumptions(contract()))
     assert "the server is not restarted" in lines
     assert "cannot force the length" in lines
+
+
+def lumped(sizes: Sequence[int], first_share: float) -> Requests:
+    """Answers of events that hold so many tokens each, one every 10 ms."""
+    whole, tokens = streamed(), sum(sizes)
+    events = whole.scheduled_ns[:, None] + ((TTFT_S + np.arange(len(sizes)) * ITL_S) * 1e9).astype(np.int64)
+    return replace(
+        whole,
+        output_tokens=np.full(len(whole), tokens),
+        event_row=np.repeat(np.arange(len(whole)), len(sizes)),
+        event_ns=events.ravel(),
+        first_share=first_share,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first_share"),
+    [
+        ([10] * 10, 0.1),  # ten at a time: 90 tokens in 90 ms were called 99
+        ([50, 50], 0.5),  # found: half of what it took
+        ([90, *[1] * 10], 0.9),  # a large first event before single ones: a ninth of what it took
+        ([1, *[3] * 33], 0.01),  # drafted tokens after a first one alone
+        ([1, 99], 0.005),  # no less than one token
+        ([1] * 100, 0.0),
+    ],
+)
+def test_a_time_per_token_counts_what_came_after_the_first_event(sizes: list[int], first_share: float) -> None:
+    after = sum(sizes[1:])
+    true_ms = (len(sizes) - 1) * ITL_S * 1e3 / after
+    found = request_latency_ms(lumped(sizes, first_share), SloMetric.TIME_PER_TOKEN)
+    assert found == pytest.approx(np.full(200, true_ms))
+    earlier = request_latency_ms(lumped(sizes, 0.0), SloMetric.TIME_PER_TOKEN)
+    assert earlier == pytest.approx(np.full(200, (len(sizes) - 1) * ITL_S * 1e3 / (sum(sizes) - 1)))
+
+
+@given(tokens=st.integers(2, 5000), events=st.integers(1, 5000), share=st.floats(0, 1, allow_nan=False))
+def test_every_later_event_holds_a_token_and_the_first_one_at_least(tokens: int, events: int, share: float) -> None:
+    (after,) = tokens_after_first(np.array([tokens]), np.array([events]), share)
+    assert after <= tokens - 1
+    assert after >= min(max(events - 1, 1), tokens - 1) or events < 2
+    if events >= tokens - 1:
+        assert after == tokens - 1, "one token an event, as ever"

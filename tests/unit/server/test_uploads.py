@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lynxbench.errors import NotFound
+from lynxbench.errors import BadInput, NotFound
 from lynxbench.server.uploads import DONE, OPEN, Taken, Uploads
 from lynxbench.watch.store import Store
 
@@ -35,6 +35,16 @@ def test_each_answer_is_what_is_written(uploads: Uploads) -> None:
     finished = uploads.finish(whole, TAKEN)
     assert (finished.state, finished.outcome) == (DONE, TAKEN)
     assert finished == uploads.get(begun.upload_id, "alpha") == uploads.begin("alpha", NAME, len(DATA), "agent")
+
+
+def test_pieces_are_kept_as_they_came(uploads: Uploads) -> None:
+    begun = uploads.begin("alpha", NAME, len(DATA), "agent")
+    with pytest.raises(BadInput, match="announced with"):
+        uploads.append(begun, 0, DATA, b"x")
+    assert uploads.get(begun.upload_id, "alpha").received_bytes == 0
+    whole = uploads.append(begun, 0, DATA[:7], DATA[7:100], b"", DATA[100:])
+    assert whole == uploads.get(begun.upload_id, "alpha")
+    assert uploads.whole(whole).read_bytes() == DATA
 
 
 def test_one_that_was_discarded_meanwhile_is_not_finished(uploads: Uploads) -> None:

@@ -19,6 +19,7 @@ from lynxbench.stats.tails import (
     clopper_pearson,
     percentile_interval,
     percentile_over_processes,
+    percentiles_of_several,
     percentiles_over_processes,
 )
 
@@ -268,6 +269,16 @@ def test_percentiles_together_are_those_of_each_alone(seed: int) -> None:
     wanted = [5.0, 50.0, 90.0, 95.0, 99.0, 99.9]
     together = percentiles_over_processes(parts, wanted)
     assert repr(together) == repr([percentile_over_processes(parts, percentile) for percentile in wanted])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_several_sets_together_are_each_alone(seed: int) -> None:
+    rng = np.random.default_rng(20 + seed)
+    sizes = [(int(rng.integers(3, 60)), int(rng.integers(1, 5))) for _ in range(4)]
+    several = [([rng.lognormal(0.05 * k, 0.2, size) for k in range(many)], [50.0, 95.0, 99.0]) for size, many in sizes]
+    several.append((several[0][0], [90.0]))
+    together = percentiles_of_several(several)
+    assert repr(together) == repr([percentiles_over_processes(*each) for each in several])
 
 
 def plainly(parts: list[np.ndarray], percentile: float, confidence: float = 0.95) -> Interval:

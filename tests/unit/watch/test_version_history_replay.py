@@ -133,7 +133,7 @@ def test_the_planned_sessions_are_enough_for_the_watch_and_change_one_thing_at_a
         assert bool(moved) != (before.variables != after.variables), "packages or variables, never both"
         changed += 1
     assert changed >= 6
-    slow = [night for night in nights if night.variables == dict([version_history.SLOW.split("=")])]
+    slow = [night for night in nights if "OPENBLAS_CORETYPE" in night.variables]
     assert len(slow) >= 4, "three, and the one that confirms them"
 
 

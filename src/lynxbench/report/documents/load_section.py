@@ -182,6 +182,11 @@ def _tokens_text(load: LoadFigures) -> str:
         parts.append(f"{words.percent(tokens.longer_share)} of answers longer than asked")
     if tokens.unpaced_share:
         parts.append(f"{words.percent(tokens.unpaced_share)} of answers without a time per token (all sent at once)")
+    if tokens.first_share:
+        share = words.percent(tokens.first_share)
+        parts.append(f"several tokens an event; the first held {share} of an answer, and is in no time per token")
+    if tokens.alike is not None and tokens.alike.alike > 1:
+        parts.append(f"{tokens.alike.alike} of {tokens.alike.compared} different prompts answered alike to the letter")
     if tokens.coalesced_share:
         parts.append(f"{words.percent(tokens.coalesced_share)} of events read together with others")
     return ", ".join(parts)

@@ -17,6 +17,7 @@ from lynxbench.report.documents.measured_charts import rates_chart, telemetry_ch
 from lynxbench.report.drawn_series import (
     DrawnRate,
     counted_ms,
+    first_share_of,
     histogram,
     process_spans,
     rate_series,
@@ -141,7 +142,9 @@ def _latencies(figures: PrecisionResult, own: Sequence[CountedProcess], result: 
     metric = findings.main_latency(result)
     if metric is SloMetric.TIME_PER_TOKEN and not any(len(process.samples.marks.at_ns) for process in own):
         metric = SloMetric.LATENCY
-    bins = histogram([counted_ms(process, metric, served=figures.load is not None) for process in own], metric)
+    share = first_share_of(figures)
+    served = figures.load is not None
+    bins = histogram([counted_ms(process, metric, served=served, first_share=share) for process in own], metric)
     if bins is None:
         return None
     marks = figures.latency_ms.get(metric, ())

@@ -18,7 +18,7 @@ from lynxbench.report.documents.load_section import curve_plot, saturation_text
 from lynxbench.report.documents.record_sections import executor_layers
 from lynxbench.report.documents.result_document import counted_table, precisions_table, takes_table
 
-REMARKS = ("contested", "refuted", "retracted", "reruns", "copied", "verified", "inspected")
+REMARKS = ("contested", "refuted", "retracted", "reruns", "copied", "unheld", "verified", "inspected")
 
 
 def compose_pack(pack: Pack) -> doc.Report:

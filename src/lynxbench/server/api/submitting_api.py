@@ -75,11 +75,11 @@ async def append(
     upload_offset: Annotated[int, Header(ge=0, le=MOST_NUMBER)],
 ) -> Response:
     """Send bytes from `Upload-Offset` on; 409 says where to go on."""
-    data = await request.body()
+    pieces = [piece async for piece in request.stream()]
 
     def work() -> Upload:
         with _lock_of(upload):
-            return server.uploads.append(server.uploads.get(upload, who.team), upload_offset, data)
+            return server.uploads.append(server.uploads.get(upload, who.team), upload_offset, *pieces)
 
     return answer(await run_in_threadpool(work))
 

@@ -1,6 +1,7 @@
 """The log itself: its state, checkpoints, every entry with its proof, contests."""
 
 import json
+from collections.abc import Mapping
 
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.statement import parse_time
@@ -9,6 +10,7 @@ from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.canonical import short
+from lynxbench.model.entries import EntryKind
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Span, Style, Tone, code, link, refer, said, strong
 from lynxbench.report.documents.ledger_documents import entries_table, say, witness_lines
@@ -28,8 +30,9 @@ def ledger_page(server: Server, before: int | None) -> Page:
     """The end of the log, newest first."""
     head = server.ledger.log.head()
     newest = reading.newest_entries(server, PER_PAGE, before)
-    older = newest[-1].logged.seq if newest else 0
-    kinds = ", ".join(f"{many} {kind}" for kind, many in sorted(reading.known_kinds(server).items()))
+    older = (head.size if before is None else min(before, head.size)) - PER_PAGE
+    kinds = reading.known_kinds(server)
+    counted = ", ".join(f"{many} {kind}" for kind, many in sorted(kinds.items()))
     splits = book_of(server).splits()
     state: tuple[Fact | None, ...] = (
         ("Entries", str(head.size)),
@@ -39,7 +42,7 @@ def ledger_page(server: Server, before: int | None) -> Page:
         ("Split views", *(Span(split.words, Tone.BAD) for split in splits)) if splits else None,
     )
     blocks = (
-        doc.Section("state", "State", (doc.Facts(state), doc.Note(kinds, Style.QUIET))),
+        doc.Section("state", "State", (doc.Facts(state), doc.Note(counted, Style.QUIET), _newer(kinds))),
         _checkpoints(server),
         _contests(server),
         doc.Section(
@@ -47,12 +50,23 @@ def ledger_page(server: Server, before: int | None) -> Page:
             "Log",
             (
                 entries_table(newest, "Entries, newest first"),
-                doc.Note(link("Older entries", f"/ledger?before={older}")) if older else None,
+                doc.Note(link("Older entries", f"/ledger?before={older}")) if older > 0 else None,
             ),
         ),
     )
     lead = "Append-only. Whoever keeps a checkpoint can prove later that nothing was changed or taken away."
     return make_page(doc.Report("Ledger", blocks, lead=lead))
+
+
+def _newer(kinds: Mapping[str, int]) -> doc.Note | None:
+    """What the list leaves out: entries of kinds that this version does not know."""
+    newer = {kind: many for kind, many in sorted(kinds.items()) if kind not in set(EntryKind)}
+    if not newer:
+        return None
+    many, listed = words.count(sum(newer.values()), "entry", "entries"), ", ".join(f"{n} {k}" for k, n in newer.items())
+    return doc.Note(
+        said(f"Not in the list: {many} of kinds that a newer lynxbench knows ({listed}): kept, in no verdict here")
+    )
 
 
 def _checkpoints(server: Server) -> doc.Section:
