@@ -24,6 +24,9 @@ LAYER: Launched = ("aten::mm", [dense(1000, 1000), dense(1000, 1000)], 21.0)
 GRADIENT: Launched = ("aten::mm", [dense(1000, 2000), dense(2000, 1000)], 42.0)
 NARROW: Launched = ("aten::mm", [dense(1, 4000), dense(4000, 4000)], 3.4)
 """64 MB at 20 GB/s: near the memory's ceiling."""
+PART: Launched = ("aten::mm", [dense(4000, 1), dense(1, 4000)], 3.4)
+"""Of a sum: 64 MB are written."""
+ADDED: Launched = ("aten::add_", [dense(4000, 4000), dense(4000, 4000)], 10.0)
 
 Followed = Callable[..., Attribution]
 
@@ -76,6 +79,16 @@ def test_what_values_show_to_be_needless_is_not_the_hardwares(
     assert not any("followed" in line for line in before.evidence)
 
 
+def test_parts_that_are_only_summed_are_one_product_and_nothing_is_added(followed: Followed) -> None:
+    operators, flows = [PART, *[PART, ADDED] * 3], (flow(PART, 4, sums=1), flow(ADDED, 3, adding=3))
+    found, before = (followed(operators, *flows, rules=rules) for rules in (12, 11))
+    assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+    assert "to add up results" in found.sentence
+    assert found.gain_if_removed.low <= (4 * 3.4 + 3 * 10.0) / 3.4 <= found.gain_if_removed.high
+    assert any("values were followed through two steps: aten::add_, aten::mm " in line for line in found.evidence)
+    assert before.bound is Bound.HARDWARE
+
+
 @pytest.mark.parametrize(
     ("operators", "flows", "words"),
     [
@@ -85,6 +98,8 @@ def test_what_values_show_to_be_needless_is_not_the_hardwares(
         pytest.param([LAYER] * 4, [flow(LAYER, 4, again=2)], {"whole": False, "why": "compiled"}, id="not seen whole"),
         pytest.param([LAYER] * 8, [flow(LAYER, 8, again=1)], {}, id="too little for so strong a word"),
         pytest.param([LAYER] * 4, [flow(LAYER, 4, batches=1)], {}, id="parts that are large enough"),
+        pytest.param([PART] + [PART, ADDED] * 3, [flow(PART, 4, sums=4)], {}, id="parts of a sum that are read"),
+        pytest.param([LAYER] * 4, [flow(LAYER, 4, sums=1)], {}, id="parts of a sum that are large enough"),
         pytest.param([LAYER] * 4, [flow(LAYER, 4, nonzero=0.3)], {}, id="a factor of which a third is not 0"),
         pytest.param([LAYER] * 4 + [("somebodys::kernel", [], 9.0)], [flow(LAYER, 4)], {}, id="said of nothing"),
     ],

@@ -401,6 +401,22 @@ def one_looked_at(p: Parts) -> None:
     p.kept = float(p.net[0].weight.grad.norm())
 
 
+def given_what_comes_back(p: Parts) -> None:
+    p.net.zero_grad()
+    p.net(p.x).backward(p.x[:, :8])
+    p.kept = [part.grad for part in p.net.parameters()]
+
+
+def trained_by_what_comes_back(p: Parts) -> None:
+    p.adam.zero_grad()
+    torch.autograd.backward(tensors=[p.net(p.x)], grad_tensors=[p.x[:, :8]])
+    p.adam.step()
+
+
+def asked_for_gradients(p: Parts) -> object:
+    return torch.autograd.grad(p.net(p.x), list(p.net.parameters()), p.x[:, :8])
+
+
 def gathered_over_steps(p: Parts) -> None:
     p.net(p.x).square().mean().backward()
     p.kept = [part.grad for part in p.net[4].parameters()]
@@ -447,6 +463,7 @@ def cache_with_logits_dropped(p: Parts) -> None:
         returned, kept, kept_and_replaced, dropped_at_the_end, dropped_in_a_loop, read_by_numpy, read_as_a_list,
         read_as_a_number, read_through_a_view, gradients_for_the_caller, gradients_dropped_by_a_benchmark, accumulated,
         all_handed_on, all_left_where_they_are, one_looked_at, gathered_over_steps, views_of_one_buffer,
+        given_what_comes_back, trained_by_what_comes_back, asked_for_gradients,
         pairs_of_which_one_is_read, residuals, cache_with_logits_dropped, trained, checkpointed,
     ],
 )  # fmt: skip

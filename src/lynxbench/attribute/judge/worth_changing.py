@@ -53,7 +53,7 @@ def _find_worth(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
     gain = _gain_of_merging(figures)
     launch = figures.shares.estimate(Category.LAUNCH)
     if small + launch >= DOMINANT and small > 0 and launch > 0 and gain.high >= WORTH_CHANGING:
-        reason = f"kernels too small to fill the device {small:.0%}, and neither alone is worth a change"
+        reason = f"kernels too small to fill the device {small * 100:.0f} %, and neither alone is worth a change"
         bound = Bound.SOFTWARE if gain.estimate >= WORTH_CHANGING else Bound.UNDETERMINED
         return VerdictDraft(Category.LAUNCH, bound, SMALL_WORK, True, gain, reason)
     others = " and ".join(category.value for category in causes[:2] if figures.shares.estimate(category) > 0)

@@ -66,7 +66,7 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
         return _hidden(why)
     follower = ValueFollower(clock)
     seen: list[EndedStep] = []
-    with watched(follower.expose, follower.hide):
+    with watched(follower.expose, follower.differentiate, follower.hide):
         for number in range(STEPS):
             began = clock()
             follower.step = FollowedStep()

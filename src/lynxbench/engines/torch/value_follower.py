@@ -94,6 +94,14 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             step.before.append(tuple({memory.writer, step.barrier} - {NOBODY}))
             step.barrier = memory.writer = len(step.before) - 1
 
+    def differentiate(self, outputs: Any) -> None:
+        """Gradients are asked of results, perhaps with those behind them given: they were not made in vain."""
+        with self._noting("what gradients are asked of"):
+            for tensor in tensors_in(outputs):
+                memory = self.memories.find(tensor) if _is_plain(tensor) else None
+                if memory is not None:
+                    memory.read = True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator as it is, and note what it read and made."""
         words: dict[str, Any] = kwargs or {}

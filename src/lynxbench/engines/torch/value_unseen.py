@@ -36,11 +36,17 @@ def hidden_before() -> str | None:
 
 
 @contextmanager
-def watched(exposed: Callable[[Any], None], hide: Callable[[str], None]) -> Iterator[None]:
-    """`exposed` gets each tensor whose elements somebody comes to; `hide` the reason why not all is seen."""
+def watched(
+    exposed: Callable[[Any], None], differentiated: Callable[[Any], None], hide: Callable[[str], None]
+) -> Iterator[None]:
+    """`exposed` gets each tensor whose elements somebody comes to; `differentiated` what gradients are asked of; `hide`
+    the reason why not all is seen."""
 
     def reading(tensor: Any, *_: object, **__: object) -> None:
         exposed(tensor)
+
+    def asking(outputs: Any = (), *_: object, tensors: Any = (), **__: object) -> None:
+        differentiated((outputs, tensors))
 
     def hiding(why: str) -> Callable[..., None]:
         return lambda *_, **__: hide(why)
@@ -48,6 +54,8 @@ def watched(exposed: Callable[[Any], None], hide: Callable[[str], None]) -> Iter
     with ExitStack() as undone:
         for name in READING:
             undone.enter_context(_before(torch.Tensor, name, reading))
+        for name in ("backward", "grad"):  # a tensor's own method calls the one of the module
+            undone.enter_context(_before(torch.autograd, name, asking))
         for owner, name, why in _hiding_calls():
             undone.enter_context(_before(owner, name, hiding(why)))
         yield
@@ -75,7 +83,7 @@ def _before(owner: Any, name: str, told: Callable[..., None]) -> Iterator[None]:
 
     @wraps(method)
     def told_first(*arguments: Any, **words: Any) -> Any:
-        told(*arguments)
+        told(*arguments, **words)
         return method(*arguments, **words)
 
     try:
