@@ -242,6 +242,7 @@ def test_profile_of_torch_operators_is_a_trace_with_steps(user_module, tmp_path:
     assert {"step#0", "step#1", "step#2", "aten::mm"} <= names
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 def test_a_trace_tells_what_values_showed(user_module, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """As the profiler writes it and as it is read: what is computed anew stands in the trace of the run."""
     text = (

@@ -11,6 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 from followed_steps import ROWS, SIDE, Counts, Parts, counted, follow
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:

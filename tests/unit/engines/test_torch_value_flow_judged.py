@@ -17,6 +17,8 @@ from lynxbench.engines.torch.value_flow import record_dataflow
 from lynxbench.model.attribution import Attribution, Bound, Ceiling
 from lynxbench.model.precision import Precision
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 SIDE, STEPS = 512, 5
 PRODUCT = 2.0 * SIDE**3
 CPU = torch.device("cpu")

@@ -20,6 +20,8 @@ from lynxbench.engines.torch import value_follower
 from lynxbench.engines.torch.value_flow import LONGEST_S, record_dataflow
 from lynxbench.engines.torch.value_unseen import READING
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 CPU = torch.device("cpu")
 X = torch.linspace(-1, 1, 64 * 64).view(64, 64)
 

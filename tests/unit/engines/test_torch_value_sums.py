@@ -9,6 +9,8 @@ import torch
 
 from followed_steps import SIDE, Counts, Parts, counted
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:
