@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandRun, lynxbench_here
+from disturbed import LARGEST_SHARE, read_processor_time
 
 CONTRACT = """\
 lynxbench: 1
@@ -82,11 +83,14 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The same contract with one thread, then with many."""
-    here = Place(tmp_path_factory.mktemp("compared"))
-    (here.folder / "layers.py").write_text(LAYERS)
-    for threads in (ONE, MANY):
-        here.measure(threads)
+    """The same contract with one thread, then with many; anew where others took the processor: all tests share it."""
+    for _ in range(3):
+        here, before = Place(tmp_path_factory.mktemp("compared")), read_processor_time()
+        (here.folder / "layers.py").write_text(LAYERS)
+        for threads in (ONE, MANY):
+            here.measure(threads)
+        if before.share_taken_until(read_processor_time()) <= LARGEST_SHARE:
+            break
     return here
 
 
