@@ -1,13 +1,16 @@
 """What makes the first token of a vLLM come later under one client than under another: one thing changed at a time.
 
-    python3 benchmarks/served_first_token.py --vllm DIR --out OUT [--within 420] [--rounds 2] [--turns 2]
+    python3 benchmarks/served_first_token.py --vllm DIR --out OUT [--within 420] [--rounds 2] [--turns 2] [--searches 0]
+        [--alone 138] [--together 2]
 
 One bf16 server of Llama 3.1 8B's shape, prompts of 327 tokens that nobody asked before. In this order, each as long as
-time is left: `vllm bench serve` and a `lynxbench run` that starts together, 64 in flight, in turns whose order changes;
-one request in flight in each of WAYS, in rounds, each round in an order of its own; both clients with one in flight;
-and 64 in flight once more with the first requests spread. Both clients ask greedily, for as many requests and as many
-tokens. For each: the client's median time to the first token, and the server's own means. `first_token.json` is
-written anew after each. Exit 4 where no server starts, 1 where nothing could be compared.
+time is left: so many searches as served_reference.py has them; both clients with one in flight, where --alone asks for
+shorter answers than usual, so that there are more of them; `vllm bench serve` and a `lynxbench run` that starts
+together, 64 in flight, in turns whose order changes; one request in flight in each of WAYS, in rounds, each round in an
+order of its own; both clients with one in flight, where --alone is not given; and 64 in flight once more with the first
+requests spread. Both clients ask greedily, for as many requests and as many tokens. For each: the client's median time
+to the first token, and the server's own means. `first_token.json` is written anew after each. Exit 4 where no server
+starts, 1 where nothing was measured.
 """
 
 from __future__ import annotations
@@ -34,9 +37,12 @@ from served_reference import (
     MODEL,
     OUTPUT,
     ROOT,
+    SATURATION,
+    SEARCH_S,
     Servers,
     between,
     own_client,
+    searched_for,
     seen_by,
 )
 
@@ -183,15 +189,23 @@ class Clients:
         self.node, self.vllm, self.steps = node, vllm, list[Step]()
         self.requests: dict[int, int] = {}
         """How many requests our last run sent, by how many in flight: the other client is asked for as many."""
+        self.tokenizer = vllm / "vllm_model" / "tokenizer.json"
+        self.contracts = node.state / "contracts"
+        self.contracts.mkdir(parents=True, exist_ok=True)
 
-    def ours(self, turn: str, in_flight: int, start: str) -> dict[str, Any]:
+    def searched(self, turn: int) -> dict[str, Any]:
+        """A search for the saturation point."""
+        path = self.contracts / f"vllm-saturation-{turn}.yaml"
+        path.write_text(SATURATION.format(model=MODEL, tokenizer=self.tokenizer, input=INPUT, output=OUTPUT, port=PORT))
+        self.steps.append(Step(str(path), SEARCH_S + 25))
+        return dict(json.loads(searched_for(carry_out(self.node, self.steps[-1]))))
+
+    def ours(self, turn: str, in_flight: int, start: str, output: int) -> dict[str, Any]:
         """A short closed loop, and of all its requests what the other client would say."""
-        path = self.node.state / "contracts" / f"first-token-{in_flight}-{start}-{turn}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tokenizer = self.vllm / "vllm_model" / "tokenizer.json"
+        path = self.contracts / f"first-token-{in_flight}-{start}-{output}-{turn}.yaml"
         path.write_text(
             SHORT.format(
-                model=MODEL, tokenizer=tokenizer, input=INPUT, output=OUTPUT, name=path.stem, in_flight=in_flight,
+                model=MODEL, tokenizer=self.tokenizer, input=INPUT, output=output, name=path.stem, in_flight=in_flight,
                 words=f"started {start}", precision="bf16", port=PORT, restarts=1, start=start,
             )
         )  # fmt: skip
@@ -206,13 +220,14 @@ class Clients:
         return {"median_ttft_ms": first.get(50), "of_all_ms": every, "status": self.steps[-1].status,
                 "throughput": (one.get("throughput") or {}).get("estimate"), "server": said}  # fmt: skip
 
-    def theirs(self, turn: int, in_flight: int) -> dict[str, Any]:
+    def theirs(self, turn: int, in_flight: int, output: int) -> dict[str, Any]:
         """As many requests as ours, in whole waves."""
         waves = max(round(self.requests[in_flight] / in_flight), 1)
         limit_s, before = min(BENCH_S, self.node.left_s), seen_by(PORT)
         found = own_client(
-            self.vllm, PORT, in_flight, waves * in_flight, self.node.out, seed=100 * in_flight + turn, limit_s=limit_s
-        )
+            self.vllm, PORT, in_flight, waves * in_flight, self.node.out,
+            seed=100 * in_flight + turn, limit_s=limit_s, output=output,
+        )  # fmt: skip
         return found | {"server": between(before, seen_by(PORT))}
 
 
@@ -224,6 +239,11 @@ def later_ms(pairs: list[dict[str, Any]]) -> list[float]:
         beside = pair.get("vllm bench serve", {}).get("median_ttft_ms")
         found += [round(own - beside, 2)] if own and beside else []
     return found
+
+
+def _pair(in_flight: int, start: str, output: int) -> str:
+    """What a comparison is called: answers of the usual length are not named."""
+    return f"{in_flight} in flight, {start}" + ("" if output == OUTPUT else f", {output} tokens out")
 
 
 class Comparison:
@@ -244,17 +264,29 @@ class Comparison:
         self.node.say(f"{key}, {name}: {json.dumps(what)}")
         (self.node.out / "first_token.json").write_text(json.dumps(self.found, indent=1))
 
-    def pairs(self, clients: Clients, in_flight: int, start: str, turns: int) -> None:
+    def searches(self, clients: Clients, turns: int) -> None:
+        """One after the other, as long as there is time for a whole one."""
+        for turn in range(turns):
+            if why := self.lacks(SEARCH_S):
+                self.node.say(f"search {turn + 1} left out, {why}")
+                return
+            try:
+                found = clients.searched(turn)
+            except BROKEN as error:
+                found = {"failed": f"{type(error).__name__}: {error}"[:300]}
+            self.keep("saturation", found, f"search {turn + 1}")
+
+    def pairs(self, clients: Clients, in_flight: int, start: str, turns: int, output: int = OUTPUT) -> None:
         """Both clients in turns; the first turn begins with ours, the next with the other."""
-        key = f"{in_flight} in flight, {start}"
+        key = _pair(in_flight, start, output)
         for turn in range(turns):
             if why := self.lacks(RUN_S):
                 self.node.say(f"{key}: turn {turn + 1} left out, {why}")
                 return
             pair: dict[str, Any] = {}
             ways: list[tuple[str, Callable[[], dict[str, Any]]]] = [
-                ("lynxbench", lambda turn=turn: clients.ours(str(turn), in_flight, start)),  # type: ignore[misc]
-                ("vllm bench serve", lambda turn=turn: clients.theirs(turn, in_flight)),  # type: ignore[misc]
+                ("lynxbench", lambda turn=turn: clients.ours(str(turn), in_flight, start, output)),  # type: ignore[misc]
+                ("vllm bench serve", lambda turn=turn: clients.theirs(turn, in_flight, output)),  # type: ignore[misc]
             ]
             for name, measured in ways[:: -1 if turn % 2 else 1]:
                 try:
@@ -292,7 +324,7 @@ class Comparison:
         for key, each in later.items():
             holds = "holds" if each and abs(median(each)) <= FIRST_TOKEN_BAR_MS else "BREAKS"
             self.node.say(f"{key}: ours later by {each} ms: {holds if each else 'nothing to compare'}")
-        return any(later.values())
+        return any(later.values()) or bool(self.found.get("saturation"))
 
 
 def main() -> int:
@@ -306,6 +338,9 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--searches", type=int, default=0)
+    parser.add_argument("--alone", type=int, default=OUTPUT, help="tokens of an answer with one in flight")
+    parser.add_argument("--together", type=int, help="turns with 64 in flight; as many as --turns by default")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped then too
     node = Node(options.out, options.state, options.site, options.within)
@@ -330,12 +365,18 @@ def compared_on(servers: Servers, node: Node, clients: Clients, options: argpars
         try:
             with contextlib.suppress(*BROKEN):
                 asked("plainly", 4, prompts, node, compared.server.pid)  # what is compiled or laid out once is behind
-            compared.pairs(clients, 64, "together", options.turns)
+            together = options.turns if options.together is None else options.together
+            compared.searches(clients, options.searches)
+            if options.alone != OUTPUT:
+                compared.pairs(clients, 1, "together", options.turns, options.alone)
+            compared.pairs(clients, 64, "together", together)
             compared.rounds(prompts, options.requests, options.rounds, time.monotonic() + ROUND_S * options.rounds)
-            compared.pairs(clients, 1, "together", options.turns)
-            compared.pairs(clients, 64, "spread", 1)
+            if options.alone == OUTPUT:
+                compared.pairs(clients, 1, "together", options.turns)
+            compared.pairs(clients, 64, "spread", min(1, together))
         finally:
-            answered = compared.conclude(("64 in flight, together", "1 in flight, together", "64 in flight, spread"))
+            names = ((64, "together", OUTPUT), (1, "together", options.alone), (64, "spread", OUTPUT))
+            answered = compared.conclude(tuple(_pair(*name) for name in names))
     return 0 if answered else 1
 
 

@@ -151,15 +151,16 @@ class Servers:
 
 
 def own_client(
-    folder: Path, port: int, in_flight: int, requests: int, into: Path, *, seed: int = 0, limit_s: float = 240.0
-) -> dict[str, Any]:
+    folder: Path, port: int, in_flight: int, requests: int, into: Path, *,
+    seed: int = 0, limit_s: float = 240.0, output: int = OUTPUT,
+) -> dict[str, Any]:  # fmt: skip
     """`vllm bench serve` with the same lengths against the same server, as greedy; each seed has prompts of its own."""
     saved = into / f"vllm-bench-{in_flight}-{seed}.json"
     command = [
         sys.executable, "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai",
         "--base-url", f"http://127.0.0.1:{port}", "--endpoint", "/v1/completions", "--model", MODEL,
         "--tokenizer", str(folder / "vllm_model"), "--dataset-name", "random", "--random-input-len", str(INPUT),
-        "--random-output-len", str(OUTPUT), "--num-prompts", str(requests), "--max-concurrency", str(in_flight),
+        "--random-output-len", str(output), "--num-prompts", str(requests), "--max-concurrency", str(in_flight),
         "--ignore-eos", "--save-result", "--result-filename", str(saved), "--disable-tqdm",
         "--temperature", "0", "--seed", str(seed),
     ]  # fmt: skip
