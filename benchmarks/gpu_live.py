@@ -7,9 +7,9 @@ Each case of gpu_live_cases.py and gpu_live_waits.py, with --set those of gpu_li
 gpu_live_later.py, gpu_live_fifth.py or gpu_live_sixth.py, is measured through a callable contract with owners of its
 own. Its fix is timed before and after all runs, in processes without any profiler; the true gain is the run's own step
 over the quicker of the two, since a host may be slower for a while. A verdict is right where bound, bottleneck and
-layer are among the accepted ones and the owner is the contract's; no case whose fix gains 1.3× may be called hardware-
-bound. With --out, the trace's columns and the verdict of every case are kept in archives beside gpu_live.json. Exit 1
-where a bar is missed, 4 without a device.
+layer are among the accepted ones and the owner is the contract's; no case whose fix gains 1.3× may be called
+hardware-bound. With --out, the trace's columns and the verdict of every case are kept in archives beside gpu_live.json.
+Exit 1 where a bar is missed, 4 without a device.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ class Contextual:
         """Gradients of all three."""
         for part in self.parts:
             part.grad = None
+        q, k, v = self.parts
         with sdpa_kernel(FASTEST, set_priority=True):
-            functional.scaled_dot_product_attention(*self.parts, is_causal=True).backward(self.back)
+            functional.scaled_dot_product_attention(q, k, v, is_causal=True).backward(self.back)
         self.y = [part.grad for part in self.parts]
 
     fixed = __call__

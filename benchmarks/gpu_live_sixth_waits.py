@@ -50,8 +50,8 @@ class Lectured:
         """All heads at once."""
         x = self.x
         for _, parts, out in self.layers:
-            heads = (x @ parts).unflatten(2, (3 * self.heads, self.width)).transpose(1, 2)
-            seen = functional.scaled_dot_product_attention(*heads.chunk(3, 1), is_causal=True)
+            q, k, v = (x @ parts).unflatten(2, (3 * self.heads, self.width)).transpose(1, 2).chunk(3, 1)
+            seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + seen.transpose(1, 2).flatten(2) @ out
         self.y = x
 
@@ -60,14 +60,14 @@ class Lectured:
 
 
 class Marched:
-    """Rays followed through a scene until they meet something; only those on their way are kept, as many as they are."""
+    """Rays followed through a scene until they meet something; only those on their way are kept, however many."""
 
     near, far = 1e-3, 20.0
 
     def setup(self) -> None:
         """Rays from one point, and balls."""
         self.moves = size(48, 6)
-        rays, balls = size(131_072, 64), size(6, 3)
+        rays, balls = size(32_768, 64), size(6, 3)
         self.rays = functional.normalize(torch.randn(rays, 3, device=DEVICE), dim=1)
         self.centres = functional.normalize(torch.randn(balls, 3, device=DEVICE), dim=1) * 5
         self.radii = torch.rand(balls, device=DEVICE) + 0.5
