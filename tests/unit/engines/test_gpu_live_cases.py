@@ -31,6 +31,10 @@ FIFTH = [
     "dispatched", "speculated", "encoded", "promoted", "recalled", "frozen", "forest", "clipped", "particles",
     "excluded", "accumulated", "solved", "upscaled", "voxelised", "rolled", "checkpointed", "transformed", "adjacent",
 ]  # fmt: skip
+SIXTH = [
+    "lectured", "conditioned", "contextual", "packed", "kronecker", "piped", "ledger", "headed", "swept",
+    "predicted", "marched", "scored", "lifted", "frames", "grouped", "composited",
+]  # fmt: skip
 DRAWN = ["careless"]
 """Its cause draws at random: results agree only on average."""
 
@@ -62,7 +66,7 @@ def results(case: str) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("case", CASES + FURTHER + LATER + FIFTH)
+@pytest.mark.parametrize("case", CASES + FURTHER + LATER + FIFTH + SIXTH)
 def test_a_fix_does_the_same_work(case: str) -> None:
     planted, fixed = results(case)
     assert len(planted) == len(fixed) > 0
@@ -86,7 +90,9 @@ def test_every_unseen_case_is_tried_here_and_none_is_known_already() -> None:
     assert sorted(live.FURTHER) == sorted(FURTHER)
     assert sorted(live.LATER) == sorted(LATER)
     assert sorted(live.FIFTH) == sorted(FIFTH)
+    assert sorted(live.SIXTH) == sorted(SIXTH)
     assert not set(live.UNSEEN) & set(live.KNOWN)
     assert not set(live.FURTHER) & set(live.KNOWN | live.UNSEEN)
     assert not set(live.LATER) & set(live.KNOWN | live.UNSEEN | live.FURTHER)
     assert not set(live.FIFTH) & set(live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER)
+    assert not set(live.SIXTH) & set(live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER | live.FIFTH)
