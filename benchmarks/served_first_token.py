@@ -4,8 +4,8 @@
         [--alone 138] [--together 2]
 
 One bf16 server of Llama 3.1 8B's shape, prompts of 327 tokens that nobody asked before. In this order, each as long as
-time is left: so many searches as served_reference.py has them; both clients with one in flight, where --alone asks for
-shorter answers than usual, so that there are more of them; `vllm bench serve` and a `lynxbench run` that starts
+time is left: both clients with one in flight, where --alone asks for shorter answers than usual, so that there are more
+of them; so many searches as served_reference.py has them; `vllm bench serve` and a `lynxbench run` that starts
 together, 64 in flight, in turns whose order changes; one request in flight in each of WAYS, in rounds, each round in an
 order of its own; both clients with one in flight, where --alone is not given; and 64 in flight once more with the first
 requests spread. Both clients ask greedily, for as many requests and as many tokens. For each: the client's median time
@@ -366,9 +366,9 @@ def compared_on(servers: Servers, node: Node, clients: Clients, options: argpars
             with contextlib.suppress(*BROKEN):
                 asked("plainly", 4, prompts, node, compared.server.pid)  # what is compiled or laid out once is behind
             together = options.turns if options.together is None else options.together
-            compared.searches(clients, options.searches)
             if options.alone != OUTPUT:
                 compared.pairs(clients, 1, "together", options.turns, options.alone)
+            compared.searches(clients, options.searches)
             compared.pairs(clients, 64, "together", together)
             compared.rounds(prompts, options.requests, options.rounds, time.monotonic() + ROUND_S * options.rounds)
             if options.alone == OUTPUT:
