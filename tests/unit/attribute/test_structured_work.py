@@ -108,6 +108,18 @@ def test_a_step_whose_inputs_stand_still_is_measured_and_not_blamed(followed: Fo
     assert found.bound is Bound.HARDWARE
 
 
+def test_a_number_that_differs_makes_no_input_of_a_step(
+    make_event: Callable[..., dict[str, Any]], write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]
+) -> None:
+    """19 of 20 parts are the same: a cause where products see what differs, and else a measurement on one input."""
+    events, step_ms = launched_steps(make_event, [FACTORISED] * 6 + [PRODUCT])
+    bounds = []
+    for anew in (True, False):
+        seen = msgspec.to_builtins(Dataflow(2, (flow(FACTORISED, 6, constant=6),), multiplies_anew=anew))
+        bounds.append(attribute_by(13, write_trace(events, **{FLOW_KEY: seen}), ceilings, step_ms).sentence)
+    assert ["same in each step" in sentence for sentence in bounds] == [True, False]
+
+
 def test_little_that_is_the_same_is_no_cause(followed: Followed) -> None:
     found = followed([PRODUCT] * 8, flow(PRODUCT, 8, constant=1))
     assert found.bound is Bound.HARDWARE

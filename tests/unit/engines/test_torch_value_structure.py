@@ -41,6 +41,7 @@ FACTORED: dict[str, Made] = {
         torch.kron(parts.w[:4, :4], parts.v[:4, :4]), parts.w[4:8, 4:8].contiguous()
     ),
     "by hand": lambda parts: (parts.w[:8, :8][:, None, :, None] * parts.v[:8, :8][None, :, None]).reshape(SIDE, SIDE),
+    "scaled": lambda parts: torch.outer(parts.w[0], parts.v[0]) / 3.0,
     "outer": lambda parts: torch.outer(parts.w[0], parts.v[0]) * 0.5,
     "rows and columns": lambda parts: parts.w[:, :1] + parts.v[:1],
     "repeated": lambda parts: parts.w[:1].repeat(SIDE, 1),
@@ -71,6 +72,7 @@ HEALTHY: dict[str, Made] = {
     "a kernel": lambda parts: (parts.w[:, :1] - parts.v[:1]).square().neg().exp(),
     "scores": lambda parts: (parts.w[:, :2] @ parts.v[:2]).softmax(-1),
     "drawn": lambda parts: torch.randn(SIDE, SIDE),
+    "drawn by a table": lambda parts: torch.bernoulli(torch.full((SIDE, SIDE), 0.5)),
     "codes": lambda parts: parts.w[0][parts.v.abs().mul(9).long().clamp(max=SIDE - 1)],
     "half of it": lambda parts: parts.w.triu(),
 }
@@ -230,6 +232,24 @@ def test_what_rows_by_number_move_is_seen() -> None:
     found = flows(lambda _: parts.x[rows])["index"]
     assert found.sizes == (tuple(parts.x.shape),), "as the profiler records it"
     assert found.moved == 2 * 4 * SIDE * 4 + 4 * 8
+
+
+def test_rows_by_truths_move_too() -> None:
+    parts, some = Parts(), torch.arange(128) % 2 == 0
+    found = flows(lambda _: (parts.x[some], parts.x.view(2, 64, SIDE)[some.view(2, 64)]))["index"]
+    assert found.moved == 2 * 64 * SIDE * 4 + 128
+
+
+def test_what_rows_are_put_into_is_no_fetch() -> None:
+    parts = Parts()
+
+    def step(_: int) -> torch.Tensor:
+        out = torch.zeros_like(parts.x)
+        out[torch.tensor([5, 3])] = parts.other[:2]
+        return out
+
+    found = flows(step)
+    assert "index_put_" not in found or (found["index_put_"].moved, found["index_put_"].sliced) == (0, 0)
 
 
 def test_single_numbers_from_anywhere_move_more_than_themselves() -> None:

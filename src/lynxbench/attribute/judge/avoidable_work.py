@@ -26,8 +26,9 @@ MOST_UNSEEN = 0.02
 """Share of a step in activities that no operator launched: beyond, somebody may read or write what is not seen."""
 SPARSE_COST = 8.0
 """What a kernel takes for each element that is not 0, where it leaves the zeros out, over one that multiplies all."""
-LEAST_CHANGED = 0.01
-"""Share of the kernels' time in a step that has other inputs each time: below, it is its inputs that stand still."""
+LEAST_CHANGED = {True: 0.01, False: 0.1}
+"""Share of the kernels' time in work that differs from step to step, by whether products are part of it: below, the
+inputs may stand still for the sake of a measurement, and what differs be a number or two."""
 AGAIN, UNUSED, ZEROS, SPLIT = "again", "unused", "zeros", "split"
 CONSTANT, STRUCTURE, SLICED = "constant", "structure", "sliced"
 NEWER = (CONSTANT, STRUCTURE, SLICED)
@@ -82,7 +83,7 @@ def find_avoidable(book: TimeBook, *, newer: bool = True) -> AvoidableWork | Non
         return None
     flows = [one if newer else _as_before(one) for one in flow.operators]
     matched = list(_matched(book, {one.key: one for one in flows}))
-    if _stands_still(book, matched):
+    if _stands_still(book, matched, flow.multiplies_anew):
         matched = [dataclasses.replace(one, flow=msgspec.structs.replace(one.flow, constant=0)) for one in matched]
     usual, most = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
     shown_ns = launches = 0.0
@@ -108,11 +109,11 @@ def _as_before(flow: OperatorFlow) -> OperatorFlow:
     return msgspec.structs.replace(flow, constant=0, structured=0, factored=0, few=1.0, sliced=0)
 
 
-def _stands_still(book: TimeBook, matched: Sequence[_Matched]) -> bool:
+def _stands_still(book: TimeBook, matched: Sequence[_Matched], multiplies_anew: bool) -> bool:
     """Whether so little of a step has other inputs that its inputs may be the same for the sake of a measurement."""
     kernels_ns = float(sum(book.of(category)[-1] for category in KERNELS))
     constant_ns = sum(one.took_ns * one.flow.constant / one.flow.calls for one in matched)
-    return constant_ns > (1.0 - LEAST_CHANGED) * kernels_ns
+    return constant_ns > (1.0 - LEAST_CHANGED[multiplies_anew]) * kernels_ns
 
 
 def _gone(flow: OperatorFlow, saved: dict[str, float]) -> float:
@@ -156,7 +157,7 @@ def _spared(matched: _Matched, ceilings: Ceilings, reached: float) -> float:
     calls = flow.structured if reached >= 1.0 else flow.factored
     operations = flow.few if reached >= 1.0 else min(1.0, math.sqrt(2.0 * flow.few))
     factors, read = _factors(flow.name, matched.call), ceilings.read_bytes_per_s
-    if not calls or flow.nonzero <= 0.0:
+    if not calls:
         return 0.0
     moved = 0.0
     if factors is not None and read and matched.took_ns > 0:

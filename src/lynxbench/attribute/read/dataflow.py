@@ -66,6 +66,8 @@ class Dataflow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether all of the step was seen: code that was compiled, replayed or not PyTorch's own is not."""
     why: str = ""
     """Where it was not: what hid it."""
+    multiplies_anew: bool = True
+    """Whether the second step multiplied or solved with values that the first did not have."""
 
 
 def parse_dataflow(text: msgspec.Raw) -> Dataflow | None:

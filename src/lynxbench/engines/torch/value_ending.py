@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.engines.torch.value_calls import MOST_VISITS, Call, FollowedStep, Key, ranks
 from lynxbench.engines.torch.value_memory import Memories, storage_of
 from lynxbench.engines.torch.value_sums import Sums, find_sums
+
+SOLVING = "solve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,12 @@ class EndedStep:
         """Whether it had other inputs than the step before: data from outside, or a state that is no trained weight."""
         known = before.step.foreign | before.step.outside
         return bool(self.step.foreign - known) or (not self.uses and bool(self.step.outside - known))
+
+    @property
+    def multiplies_anew(self) -> bool:
+        """Whether products or solutions are among what it did not have from the step before."""
+        names = {call.key[0] for call in self.step.calls if not call.constant}
+        return any(operator_kind(name) is OperatorKind.PRODUCT or SOLVING in name for name in names)
 
     @property
     def calls(self) -> Counter[Key]:

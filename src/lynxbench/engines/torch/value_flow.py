@@ -92,7 +92,7 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
                 even = {number: bool(one) for number, one in follower.even.items()}
             del returned
             follower.memories.end_step()
-    return Dataflow(STEPS, tuple(_flows(seen, zeros, even)))
+    return Dataflow(STEPS, tuple(_flows(seen, zeros, even)), multiplies_anew=seen[-1].multiplies_anew)
 
 
 def _has_tensors(returned: object) -> bool:

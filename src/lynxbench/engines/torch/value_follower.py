@@ -27,6 +27,7 @@ from lynxbench.engines.torch.value_memory import (
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
 from lynxbench.engines.torch.value_structure import (
     LEAST_ROW_BYTES,
+    PICKING,
     Made,
     combine,
     counts_evenly,
@@ -239,15 +240,16 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
     ) -> None:
         """Of what its operands were made, and by which numbers it picks."""
         name = looked.schema.name
-        if torch._C._current_graph_task_id() < 0:  # what a loss hands back is not the step's own doing
+        made_here = torch._C._current_graph_task_id() < 0 and not looked.schema.seeded
+        if made_here:  # what a loss hands back is not the step's own doing
             whole = all(whole_of(values[place]) for place in looked.schema.written if place in values)
             looked.made_of = combine(name, made) if whole else None
         if name == "aten::convolution" or looked.schema.factors is not None:
             looked.few = fewest(name, made)
-        if self.counting and not looked.written:
-            even = counts_evenly(name, values)
+        if self.counting and not looked.written and name in PICKING:
+            looked.picks = self.numbers.of(("picked", looked.identity))
+            even = None if looked.picks in self.even else counts_evenly(name, values)
             if even is not None:
-                looked.picks = self.numbers.of(("picked", looked.identity))
                 self.even[looked.picks] = even
 
     def _note(self, looked: _Looked, result: Any) -> None:
@@ -308,7 +310,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             constant=pure and not schema.copies and identity in self.before,
             few=looked.few,
             picks=looked.picks,
-            moved=2 * moved + looked.index_bytes if looked.index_bytes else 0,
+            moved=2 * moved + looked.index_bytes if looked.index_bytes and moved else 0,
         )
         step.done.add(identity)
         step.calls.append(call)

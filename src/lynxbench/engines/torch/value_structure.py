@@ -32,7 +32,8 @@ PLACING = frozenset(
     | {"repeat_interleave", "masked_fill_", "new_zeros", "new_ones", "new_full"}
 )
 """Where elements go to depends on more than their own place."""
-COMBINING = frozenset({"mul", "mul_", "add", "add_", "sub", "sub_", "rsub"})
+COMBINING = frozenset({"mul", "mul_", "add", "add_", "sub", "sub_", "rsub", "neg"})
+DIVIDING = frozenset({"div", "div_"})
 MULTIPLYING = frozenset({"mm", "bmm", "addmm", "baddbmm"})
 
 
@@ -72,7 +73,8 @@ def combine(name: str, operands: list[tuple[torch.Tensor, Made]]) -> Made | None
         return replace(together, copied=copied, factored=together.numbers <= 1)
     if operator_kind(name) is OperatorKind.ELEMENTWISE and _says_where(short, operands):
         return replace(together, factored=False)
-    if short in COMBINING:
+    divides = short in DIVIDING and (len(operands) == 1 or operands[1][1].copied)
+    if divides or short in COMBINING:
         if sum(tensor.numel() > 1 for tensor, _ in operands) <= 1:
             return together
         return replace(together, copied=False, factored=together.factored and not together.ranked)
@@ -119,6 +121,8 @@ def _says_where(short: str, operands: list[tuple[torch.Tensor, Made]]) -> bool:
 
 PICKING = {"aten::index": 1, "aten::index_select": 2, "aten::gather": 2, "aten::take": 1, "aten::embedding": 1}
 """Operators that fetch elements by number, and the place of the numbers among their arguments."""
+NUMBERING = (torch.int32, torch.int64)
+"""Other whole numbers and truths say whether, and not where."""
 MOST_PLACES = 1 << 24
 LEAST_ROW_BYTES = 64
 """Memory is read in pieces of this size at the least: of shorter rows, what moves does not follow from their number."""
@@ -131,7 +135,7 @@ def counts_evenly(name: str, values: dict[int, Any]) -> torch.Tensor | None:
     """
     place = PICKING.get(name)
     places = list(tensors_in(values.get(place))) if place is not None else []
-    if not places or any(one.is_floating_point() or one.dtype == torch.bool for one in places):
+    if not places or any(one.dtype not in NUMBERING for one in places):
         return None
     if sum(one.numel() for one in places) > MOST_PLACES or any(one.numel() < 2 for one in places):
         return None
@@ -141,8 +145,10 @@ def counts_evenly(name: str, values: dict[int, Any]) -> torch.Tensor | None:
 
 def row_bytes(source: torch.Tensor, places: Any) -> int:
     """Of elements that are picked together, since they lie behind the last dimension that is picked from."""
-    last = max((place for place, one in enumerate(places) if one is not None), default=0)
-    behind = source[(0,) * (last + 1)] if source.numel() and last < source.dim() else source
+    picked = [1 if one is None or one.dtype in NUMBERING else one.dim() for one in places]
+    while places and places[len(picked) - 1] is None:
+        picked.pop()
+    behind = source[(0,) * sum(picked)] if source.numel() else source
     return behind.numel() * behind.element_size() if behind.is_contiguous() else 0
 
 
