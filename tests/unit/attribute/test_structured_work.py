@@ -156,6 +156,48 @@ def test_running_sums_write_what_they_read(followed: Followed) -> None:
     assert followed([alone], rules=12).bound is not Bound.HARDWARE
 
 
+# --- where values were not followed -----------------------------------------------------------------------------------
+
+KRON: Launched = ("aten::mul", [dense(20, 1, 50, 1), dense(1, 50, 1, 40)], 1.0)
+TILED: Launched = ("aten::copy_", [dense(2000, 1000), ((2000, 1000), (0, 1))], 1.0)
+CAST: Launched = ("aten::copy_", [dense(2000, 1000), dense(2000, 1000)], 1.0)
+SHIFTED: Launched = ("aten::add", [dense(2000, 1000), dense(1000)], 1.0)
+EXPONENTIAL: Launched = ("aten::exp", [dense(20, 50, 50, 40)], 1.0)
+OUTER: Launched = ("aten::mul", [dense(16, 1), dense(1, 16)], 0.01)
+THIN: Launched = ("aten::mm", [dense(400_000, 16), dense(16, 16)], 3.0)
+"""51 MB at 17 GB/s."""
+OF_SOMEBODY: Launched = ("somebodys::kernel", [], 0.5)
+
+
+@pytest.mark.parametrize("operators", [[KRON, TABLE], [TILED, TABLE], [KRON, CAST, TABLE]])
+def test_sizes_raise_a_doubt_where_values_were_not_followed(
+    judge: Callable[..., Attribution], operators: list[Launched]
+) -> None:
+    found, before = judge(*operators, rules=13), judge(*operators, rules=12)
+    assert before.bound is Bound.HARDWARE
+    assert found.bound is Bound.UNDETERMINED
+    assert "far fewer numbers" in found.sentence
+    assert found.gain_if_removed.high > 1.3
+
+
+@pytest.mark.parametrize(
+    "operators",
+    [
+        pytest.param([CAST, TABLE], id="cast"),
+        pytest.param([SHIFTED, TABLE], id="as many numbers as elements"),
+        pytest.param([KRON, EXPONENTIAL, TABLE], id="a function of it is multiplied"),
+        pytest.param([TABLE, KRON], id="multiplied before it was made"),
+        pytest.param([KRON, OF_SOMEBODY, TABLE], id="somebody may read or write it"),
+        pytest.param([KRON, PRODUCT], id="of another size"),
+        pytest.param([OUTER, THIN], id="what else the product reads takes as long"),
+    ],
+)
+def test_sizes_raise_none_where_it_may_be_something_else(
+    judge: Callable[..., Attribution], operators: list[Launched]
+) -> None:
+    assert judge(*operators, rules=13).bound is Bound.HARDWARE
+
+
 # --- calls in which the host waits between parts ----------------------------------------------------------------------
 
 PARTS, KERNEL_US, DISPATCH_US, READ_US = 12, 500.0, 20.0, 60.0

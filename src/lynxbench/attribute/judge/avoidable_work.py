@@ -16,7 +16,8 @@ import numpy as np
 
 from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, TimeBook
-from lynxbench.attribute.judge.unread_results import FACTORS
+from lynxbench.attribute.judge.unread_results import FACTORS, LaunchedOperator
+from lynxbench.attribute.judge.written_out import find_written_out
 from lynxbench.attribute.read.dataflow import Key, OperatorFlow
 from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
 from lynxbench.attribute.read.trace import NONE, EventKind, distinct
@@ -103,6 +104,19 @@ def find_avoidable(book: TimeBook, *, newer: bool = True) -> AvoidableWork | Non
     dearest = {kind: tuple(name for name, saved_ns in names[kind].most_common() if saved_ns) for kind in kinds}
     usual, most = ({kind: saved[kind] for kind in kinds} for saved in (usual, most))
     return AvoidableWork(usual, most, shown_ns, launches, dearest)
+
+
+def doubt_unfollowed(book: TimeBook, launched: Sequence[LaunchedOperator]) -> AvoidableWork | None:
+    """The same of a step whose values were not followed, where sizes alone raise a doubt: nothing of it is usual."""
+    flow = book.tiling.trace.dataflow
+    if flow is not None and flow.whole:
+        return None
+    spared = find_written_out(launched, book.usual_ns, book.ceilings.read_bytes_per_s)
+    if not spared:
+        return None
+    total_ns = sum(spared.values())
+    names = tuple(sorted(spared, key=lambda name: -spared[name]))
+    return AvoidableWork({STRUCTURE: 0.0}, {STRUCTURE: total_ns}, total_ns, 0.0, {STRUCTURE: names})
 
 
 def _as_before(flow: OperatorFlow) -> OperatorFlow:

@@ -189,7 +189,7 @@ def _elementwise(short: str, call: OperatorCall) -> OperatorWork | None:
 
 def _broadcast_work(short: str, call: OperatorCall, work: OperatorWork) -> OperatorWork:
     """The same with the result that operands of different sizes make: rows against columns make a table."""
-    sizes = _broadcast([tensor.sizes for tensor in call.tensors])
+    sizes = broadcast_sizes([tensor.sizes for tensor in call.tensors])
     if sizes is None or len(call.arguments[0]) > 1 or short.startswith(("_foreach", "_fused")):
         return work
     elements = float(math.prod(sizes))
@@ -202,7 +202,7 @@ def _broadcast_work(short: str, call: OperatorCall, work: OperatorWork) -> Opera
     return replace(work, flops=elements, written_bytes=elements * item_bytes)
 
 
-def _broadcast(operands: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+def broadcast_sizes(operands: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The sizes of what operands make together, aligned at their last dimension; None where they do not go together."""
     longest = max(map(len, operands), default=0)
     aligned = zip(*((1,) * (longest - len(sizes)) + sizes for sizes in operands), strict=True)
