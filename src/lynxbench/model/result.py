@@ -21,7 +21,7 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 12
+RULES = 13
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
@@ -44,7 +44,9 @@ and answers that end early in all runs; a server that holds more requests than i
 others, which is a doubt and forbids blame. 12: work that was seen to be needless where a step was followed value by
 value (done twice, read by nobody, on zeros, in parts that read one weight anew) is the software's; a model name that a
 server does not list is a doubt, and so are answers that do not depend on the prompts; a time per token counts what
-came after the first event."""
+came after the first event. 13: no product is the hardware's whose factor the step wrote out from far fewer numbers;
+work that is the same in each step while other inputs change, and fetches by number that a slice would spare, are the
+software's; running sums write what they read; where work is not known, the gain is not said to be none."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -5,16 +5,20 @@ besides (`read/dataflow.py`). Both are brought together by name and sizes, and o
 calls in the one as in the other.
 """
 
+import dataclasses
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, Ceilings
-from lynxbench.attribute.judge.time_book import TimeBook
-from lynxbench.attribute.judge.unread_results import FACTORS
-from lynxbench.attribute.read.dataflow import OperatorFlow
+from lynxbench.attribute.judge.time_book import KERNELS, TimeBook
+from lynxbench.attribute.judge.unread_results import FACTORS, LaunchedOperator
+from lynxbench.attribute.judge.written_out import find_written_out
+from lynxbench.attribute.read.dataflow import Key, OperatorFlow
 from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
 from lynxbench.attribute.read.trace import NONE, EventKind, distinct
 from lynxbench.attribute.tile.tiling import find_launching
@@ -23,10 +27,14 @@ MOST_UNSEEN = 0.02
 """Share of a step in activities that no operator launched: beyond, somebody may read or write what is not seen."""
 SPARSE_COST = 8.0
 """What a kernel takes for each element that is not 0, where it leaves the zeros out, over one that multiplies all."""
+LEAST_CHANGED = {True: 0.01, False: 0.1}
+"""Share of the kernels' time in work that differs from step to step, by whether products are part of it: below, the
+inputs may stand still for the sake of a measurement, and what differs be a number or two."""
 AGAIN, UNUSED, ZEROS, SPLIT = "again", "unused", "zeros", "split"
-KINDS = (AGAIN, UNUSED, ZEROS, SPLIT)
-
-Key = tuple[str, tuple[tuple[int, ...], ...]]
+CONSTANT, STRUCTURE, SLICED = "constant", "structure", "sliced"
+NEWER = (CONSTANT, STRUCTURE, SLICED)
+"""Since edition 13."""
+KINDS = (AGAIN, UNUSED, ZEROS, SPLIT, *NEWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class AvoidableWork:
     @property
     def kind(self) -> str:
         """What saves most."""
-        return max(KINDS, key=lambda kind: self.usual_ns.get(kind, 0.0))
+        return max(KINDS, key=lambda kind: (self.usual_ns.get(kind, 0.0), self.most_ns.get(kind, 0.0)))
 
     def total_ns(self, *, most: bool = False) -> float:
         """Of all kinds together."""
@@ -66,24 +74,31 @@ class _Matched:
     """That they started."""
 
 
-def find_avoidable(book: TimeBook) -> AvoidableWork | None:
-    """Of the last step; None where its values were not followed, or nothing in them was needless."""
+def find_avoidable(book: TimeBook, *, newer: bool = True) -> AvoidableWork | None:
+    """Of the last step; None where its values were not followed, or nothing in them was needless.
+
+    `newer`: also what is the same in each step, what is made of few numbers, and copies that a slice would spare.
+    """
     flow = book.tiling.trace.dataflow
     if flow is None or not flow.whole or not flow.operators:
         return None
+    flows = [one if newer else _as_before(one) for one in flow.operators]
+    matched = list(_matched(book, {one.key: one for one in flows}))
+    if _stands_still(book, matched, flow.multiplies_anew):
+        matched = [dataclasses.replace(one, flow=msgspec.structs.replace(one.flow, constant=0)) for one in matched]
     usual, most = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
     shown_ns = launches = 0.0
     names: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-    for matched in _matched(book, {one.key: one for one in flow.operators}):
-        likely = _saved(matched, book.ceilings, TYPICAL_EFFICIENCY, SPARSE_COST)
-        largest = _saved(matched, book.ceilings, 1.0, 1.0)
-        shown_ns += sum(_saved(matched, book.ceilings, 1.0, SPARSE_COST).values())
-        launches += matched.kernels * _gone(matched.flow, likely)
+    for one in matched:
+        likely = _saved(one, book.ceilings, TYPICAL_EFFICIENCY, SPARSE_COST)
+        largest = _saved(one, book.ceilings, 1.0, 1.0)
+        shown_ns += sum(_saved(one, book.ceilings, 1.0, SPARSE_COST).values())
+        launches += one.kernels * _gone(one.flow, likely)
         for kind in likely:
             usual[kind] += likely[kind]
             most[kind] += largest[kind]
-            names[kind][matched.flow.name] += int(likely[kind])
-    kinds = [kind for kind in KINDS if usual[kind] > 0]
+            names[kind][one.flow.name] += int(largest[kind] if kind in NEWER else likely[kind])
+    kinds = [kind for kind in KINDS if usual[kind] > 0 or (kind in NEWER and most[kind] > 0)]
     if not kinds:
         return None
     dearest = {kind: tuple(name for name, saved_ns in names[kind].most_common() if saved_ns) for kind in kinds}
@@ -91,9 +106,33 @@ def find_avoidable(book: TimeBook) -> AvoidableWork | None:
     return AvoidableWork(usual, most, shown_ns, launches, dearest)
 
 
+def doubt_unfollowed(book: TimeBook, launched: Sequence[LaunchedOperator]) -> AvoidableWork | None:
+    """The same of a step whose values were not followed, where sizes alone raise a doubt: nothing of it is usual."""
+    flow = book.tiling.trace.dataflow
+    if flow is not None and flow.whole:
+        return None
+    spared = find_written_out(launched, book.usual_ns, book.ceilings.read_bytes_per_s)
+    if not spared:
+        return None
+    total_ns = sum(spared.values())
+    names = tuple(sorted(spared, key=lambda name: -spared[name]))
+    return AvoidableWork({STRUCTURE: 0.0}, {STRUCTURE: total_ns}, total_ns, 0.0, {STRUCTURE: names})
+
+
+def _as_before(flow: OperatorFlow) -> OperatorFlow:
+    return msgspec.structs.replace(flow, constant=0, structured=0, factored=0, few=1.0, sliced=0)
+
+
+def _stands_still(book: TimeBook, matched: Sequence[_Matched], multiplies_anew: bool) -> bool:
+    """Whether so little of a step has other inputs that its inputs may be the same for the sake of a measurement."""
+    kernels_ns = float(sum(book.of(category)[-1] for category in KERNELS))
+    constant_ns = sum(one.took_ns * one.flow.constant / one.flow.calls for one in matched)
+    return constant_ns > (1.0 - LEAST_CHANGED[multiplies_anew]) * kernels_ns
+
+
 def _gone(flow: OperatorFlow, saved: dict[str, float]) -> float:
     """The share of an operator's calls that are made no more; products with zeros are still made."""
-    gone = flow.again + min(flow.unread, flow.calls) + flow.adding
+    gone = flow.again + min(flow.unread, flow.calls) + flow.adding + flow.constant + flow.sliced
     if saved.get(SPLIT):
         gone += flow.calls - min(left for left in (flow.batches, flow.sums, flow.calls) if left)
     return min(1.0, gone / flow.calls)
@@ -105,13 +144,42 @@ def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: f
     saved = {AGAIN: took_ns * flow.again / flow.calls, UNUSED: took_ns * min(flow.unread, flow.calls) / flow.calls}
     left_ns = took_ns - min(took_ns, sum(saved.values()))
     empty = max(flow.zero_rows, 1.0 - min(1.0, flow.nonzero * sparse_cost))
+    saved[CONSTANT] = min(left_ns, took_ns * flow.constant / flow.calls)
+    left_ns -= saved[CONSTANT]
     saved[ZEROS] = left_ns * empty
     left_ns -= saved[ZEROS]
+    saved[SLICED] = left_ns * flow.sliced / flow.calls
+    left_ns -= saved[SLICED]
+    saved[STRUCTURE] = left_ns * _spared(matched, ceilings, reached)
+    left_ns -= saved[STRUCTURE]
     saved[SPLIT] = left_ns * flow.adding / flow.calls
     together_ns = _together_ns(matched, ceilings)
     if together_ns is not None:
         saved[SPLIT] = max(saved[SPLIT], left_ns - together_ns / reached)
     return saved
+
+
+def _spared(matched: _Matched, ceilings: Ceilings, reached: float) -> float:
+    """The share of products that another order of their sums would spare, where a factor is made of few numbers.
+
+    At the most (`reached` 1) each row is multiplied with each number once. Usually only where an order is known, and
+    then by the factors in turn: of a Kronecker product of two alike, which has 2/n numbers for each element, they take
+    2/√n of its operations; repeated rows and matrices of low rank take fewer. The other operand and the result are
+    moved however it is done, and what lies between two factors with them.
+    """
+    flow, stages = matched.flow, 1 if reached >= 1.0 else 2
+    calls = flow.structured if reached >= 1.0 else flow.factored
+    operations = flow.few if reached >= 1.0 else min(1.0, math.sqrt(2.0 * flow.few))
+    factors, read = _factors(flow.name, matched.call), ceilings.read_bytes_per_s
+    if not calls:
+        return 0.0
+    moved = 0.0
+    if factors is not None and read and matched.took_ns > 0:
+        left, right = factors
+        result = left.elements // left.sizes[-1] * right.sizes[-1] * left.item_bytes
+        least_ns = stages * (min(left.footprint, right.footprint) + result) / (read * reached) * 1e9
+        moved = least_ns * flow.calls / matched.took_ns
+    return calls / flow.calls * (1.0 - min(1.0, max(operations, moved)))
 
 
 def _together_ns(matched: _Matched, ceilings: Ceilings) -> float | None:

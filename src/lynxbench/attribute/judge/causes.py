@@ -46,6 +46,7 @@ COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER = (
 DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
     _TABLE[name] for name in ("done_again", "unused", "zeros", "split", "small_work")
 )
+WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED = (_TABLE[name] for name in ("structure", "constant", "sliced"))
 UNREAD_DIAGONAL = replace(
     UNREAD,
     next_step="unless the rest is read after the step, make only the diagonal: multiply the factors element by element "
@@ -70,6 +71,19 @@ BOTH_LEVEL: dict[Category, CategoryCause] = {
     Category.LAUNCH: replace(_THEN, next_step=_ORDER, fix=f"{_THEN.fix}; at the most {_FIRST.fix}, too"),
 }
 """Waits and launches that are level: a step that waits inside cannot be replayed, so that the waits go first."""
+_ASKED = CAUSES[Category.ALLOCATOR]
+BOTH_BLOCKING: dict[Category, CategoryCause] = {
+    first: replace(
+        CAUSES[first],
+        next_step=f"{CAUSES[first].next_step}; and {CAUSES[other].next_step}",
+        fix=f"{_ASKED.fix}, and {_FIRST.fix}",
+    )
+    for first, other in (
+        (Category.ALLOCATOR, Category.SYNCHRONIZATION),
+        (Category.SYNCHRONIZATION, Category.ALLOCATOR),
+    )
+}
+"""Memory that is given back and values that are read between the parts of a step: the host waits in both."""
 WAITS_INSIDE = replace(_FIRST, fix=f"{_FIRST.fix}; at the most, calls that are alike made one, too")
 """Waits that hold up a row of calls: who takes them out often writes the calls as one."""
 

@@ -42,6 +42,8 @@ WAITS = (
 )
 LINKED = (Category.SYNCHRONIZATION, Category.TRANSFER)
 """Waits that hang on single copies: as many fewer as there are fewer copies."""
+BLOCKING = (Category.ALLOCATOR, Category.SYNCHRONIZATION)
+"""Calls in which the host waits until the device has done what was asked of it."""
 INPUT_WAITS = (Category.INPUT, Category.TRANSFER, Category.SYNCHRONIZATION)
 GOES_WITH = {Category.INPUT: INPUT_WAITS}
 """Input that is ready before the step is ready on the device: no copy of it is left, and nobody waits for one."""
@@ -128,6 +130,11 @@ class StepParts:
         """The least that is left where the input is ready: pauses may be its making too, and its operators are gone."""
         others = self.shown(*(category for category in WAITS if category not in (*INPUT_WAITS, Category.IDLE)))
         return max(self.kernels_ns, self.launches * self.start_ns) + others
+
+    @property
+    def unblocked_left_ns(self) -> float:
+        """What is left where the host neither reads values back nor asks the driver for memory."""
+        return self.overlapped_ns + self.shown(*(category for category in WAITS if category not in BLOCKING))
 
     def left_ns(self, cause: Category) -> float:
         """What is left of the step without a cause; replayed as a graph, kernels still start one after the other."""

@@ -3,7 +3,16 @@
 import dataclasses
 from collections.abc import Iterator
 
-from lynxbench.attribute.judge.avoidable_work import AGAIN, SPLIT, UNUSED, ZEROS, AvoidableWork
+from lynxbench.attribute.judge.avoidable_work import (
+    AGAIN,
+    CONSTANT,
+    SLICED,
+    SPLIT,
+    STRUCTURE,
+    UNUSED,
+    ZEROS,
+    AvoidableWork,
+)
 from lynxbench.attribute.judge.causes import (
     BELOW_CEILING,
     CAUSES,
@@ -21,6 +30,8 @@ from lynxbench.attribute.judge.causes import (
     ORDERED,
     PICKED,
     RELAID,
+    SAME_EACH_STEP,
+    SLICES_COPIED,
     SLOW_KERNELS,
     SMALL_KERNELS,
     SPLIT_PRODUCTS,
@@ -29,6 +40,7 @@ from lynxbench.attribute.judge.causes import (
     UNREAD_DIAGONAL,
     UNUSED_RESULTS,
     WIDER,
+    WRITTEN_OUT,
     CategoryCause,
     gain_of,
     speedup,
@@ -51,6 +63,7 @@ from lynxbench.attribute.judge.step_figures import (
     REORDERED,
     REPLAYED,
     SOFTWARE,
+    STRUCTURED,
     SUMMED,
     WHOLE,
     StepFigures,
@@ -62,7 +75,15 @@ from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, 
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 
-AVOIDABLE = {AGAIN: DONE_AGAIN, UNUSED: UNUSED_RESULTS, ZEROS: ON_ZEROS, SPLIT: SPLIT_PRODUCTS}
+AVOIDABLE = {
+    AGAIN: DONE_AGAIN,
+    UNUSED: UNUSED_RESULTS,
+    ZEROS: ON_ZEROS,
+    SPLIT: SPLIT_PRODUCTS,
+    CONSTANT: SAME_EACH_STEP,
+    STRUCTURE: WRITTEN_OUT,
+    SLICED: SLICES_COPIED,
+}
 WORTH_NARROWING = 2.0
 """TF32 must be this much faster on a bare product before it is proposed."""
 WORTH_COPYING = 0.25
@@ -137,12 +158,14 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     ordered = _ordered(figures) if rules >= SUMMED and not efficiency.is_known else 0.0
     if ordered >= DOMINANT:
         reason = f"sorts and the like take {ordered:.0%} of it, and a trace does not tell how little would have done"
-        return VerdictDraft(top, Bound.UNDETERMINED, ORDERED, weak, NO_GAIN, reason)
+        gain = _open_gain(figures, both * ordered)
+        return VerdictDraft(top, Bound.UNDETERMINED, ORDERED, weak, gain, reason)
     if not efficiency.is_known and figures.whole is not None:
         return _judge_whole(top, figures.whole, weak)
     if not efficiency.is_known:
         reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
-        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, reason)
+        gain = _open_gain(figures, both * (1.0 - efficiency.coverage * efficiency.overall))
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     masked_ns = find_masked(figures.book) if rules >= REPLAYED else 0.0
     if masked_ns >= DOMINANT * step_ns and efficiency.overall < NEAR_CEILING:
         left = min(1.0, efficiency.overall / TYPICAL_EFFICIENCY * CAUSAL)
@@ -177,6 +200,11 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
             gain = cap_range(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
     return _judge_between(figures, top, gain, weak, rules)
+
+
+def _open_gain(figures: StepFigures, share: float) -> Interval:
+    """Of a share of the step whose least work nobody knows: at the most all of it, and nothing is promised."""
+    return dataclasses.replace(NO_GAIN, high=speedup(share)) if figures.rules >= STRUCTURED else NO_GAIN
 
 
 def _ordered(figures: StepFigures) -> float:

@@ -30,14 +30,18 @@ TRUTHS = frozenset(
     | {"logical_and", "logical_or", "logical_not", "logical_xor"}
 )
 """Passes whose results take a byte each."""
+SCANS = frozenset({"cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "_logcumsumexp"})
 GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
 _INTEGERS = re.compile(r"\[(\s*-?\d+\s*(?:,\s*-?\d+\s*)*)\]")
 
 
-def estimate_work(name: str, kind: OperatorKind, call: OperatorCall, *, broadcast: bool = True) -> OperatorWork | None:
+def estimate_work(
+    name: str, kind: OperatorKind, call: OperatorCall, *, broadcast: bool = True, scans: bool = True
+) -> OperatorWork | None:
     """The work of one call, or None where the operands do not tell.
 
-    `broadcast`: a pass writes what its operands make together, and not only as much as the largest of them.
+    `broadcast`: a pass writes what its operands make together, and not only as much as the largest of them. `scans`:
+    running sums and their kind write as much as they read.
     """
     if not call.tensors:
         return None
@@ -46,7 +50,8 @@ def estimate_work(name: str, kind: OperatorKind, call: OperatorCall, *, broadcas
         if name.startswith(ONNX):
             work = _estimate_onnx(short, kind, call)
         else:
-            rule = _RULES.get(short) or (_product_rule(short) if kind is OperatorKind.PRODUCT else _BY_KIND.get(kind))
+            rule = _scan if scans and short in SCANS else _RULES.get(short)
+            rule = rule or (_product_rule(short) if kind is OperatorKind.PRODUCT else _BY_KIND.get(kind))
             work = rule(short, call) if rule is not None else None
             if broadcast and rule is _elementwise and work is not None:
                 work = _broadcast_work(short, call, work)
@@ -184,7 +189,7 @@ def _elementwise(short: str, call: OperatorCall) -> OperatorWork | None:
 
 def _broadcast_work(short: str, call: OperatorCall, work: OperatorWork) -> OperatorWork:
     """The same with the result that operands of different sizes make: rows against columns make a table."""
-    sizes = _broadcast([tensor.sizes for tensor in call.tensors])
+    sizes = broadcast_sizes([tensor.sizes for tensor in call.tensors])
     if sizes is None or len(call.arguments[0]) > 1 or short.startswith(("_foreach", "_fused")):
         return work
     elements = float(math.prod(sizes))
@@ -197,7 +202,7 @@ def _broadcast_work(short: str, call: OperatorCall, work: OperatorWork) -> Opera
     return replace(work, flops=elements, written_bytes=elements * item_bytes)
 
 
-def _broadcast(operands: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+def broadcast_sizes(operands: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The sizes of what operands make together, aligned at their last dimension; None where they do not go together."""
     longest = max(map(len, operands), default=0)
     aligned = zip(*((1,) * (longest - len(sizes)) + sizes for sizes in operands), strict=True)
@@ -230,6 +235,12 @@ def _cat(short: str, call: OperatorCall) -> OperatorWork | None:
 def _reduction(short: str, call: OperatorCall) -> OperatorWork | None:
     wide = _widest(call)
     return OperatorWork(float(wide.elements), call.footprint, 0.0, wide.dtype)
+
+
+def _scan(short: str, call: OperatorCall) -> OperatorWork | None:
+    """Each element read once and a result of its size written once, given as `out` or not."""
+    x = call.tensor(0)
+    return OperatorWork(float(x.elements), float(x.footprint), float(x.whole_bytes), x.dtype)
 
 
 def _normalisation(short: str, call: OperatorCall) -> OperatorWork | None:

@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 
-from lynxbench.attribute.judge.avoidable_work import AvoidableWork, find_avoidable
+from lynxbench.attribute.judge.avoidable_work import AvoidableWork, doubt_unfollowed, find_avoidable
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
 from lynxbench.attribute.judge.fix_left import LINKED, StepParts, charge_waits, measure_parts
 from lynxbench.attribute.judge.gain_range import predict_range
@@ -49,6 +49,8 @@ LINEAR = 11
 what waits hold up reaches as far as merged calls do."""
 FLOW = 12
 """… since which work that values show to be needless is the software's, however fast it is done."""
+STRUCTURED = 13
+"""… since which factors of few numbers, work that is the same in each step and copies that a slice spares are known."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -213,7 +215,9 @@ def measure_steps(
     unread = find_unread(launched, book.usual_ns, diagonals=rules >= LINEAR)
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
     dear = find_dear_order(launched) if rules >= LINEAR else None
-    avoidable = find_avoidable(book) if rules >= FLOW and not damaged else None
+    avoidable = find_avoidable(book, newer=rules >= STRUCTURED) if rules >= FLOW and not damaged else None
+    if rules >= STRUCTURED and not damaged:
+        avoidable = avoidable or doubt_unfollowed(book, launched)
     return StepFigures(
         book,
         step_ms,

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from lynxbench.attribute.judge.operator_work import estimate_work
 from lynxbench.attribute.judge.roofline import Ceilings, OperatorWork, attain, is_tiny
+from lynxbench.attribute.read.dataflow import Key
+from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, is_skinny, kernel_kind, operator_kind
 from lynxbench.attribute.read.trace import NONE, EventKind, Int64, distinct
 from lynxbench.attribute.tile.device_tiles import CODE
@@ -97,14 +99,35 @@ class TimeBook:
         return column
 
 
-def keep_book(tiling: Tiling, ceilings: Ceilings, *, broadcast: bool = True) -> TimeBook:
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """What an operator's call has to do, by an edition of the rules."""
+
+    broadcast: bool
+    scans: bool
+    moved: dict[Key, int]
+    """Bytes by operator and operands, where values that were followed show what the profiler does not."""
+
+    def __call__(self, name: str, kind: OperatorKind, call: OperatorCall) -> OperatorWork | None:
+        work = estimate_work(name, kind, call, broadcast=self.broadcast, scans=self.scans)
+        nbytes = self.moved.get((name, tuple(tensor.sizes for tensor in call.tensors if tensor.sizes)), 0)
+        if work is not None or not nbytes:
+            return work
+        return OperatorWork(0.0, nbytes / 2.0, nbytes / 2.0, call.tensors[0].dtype)
+
+
+def keep_book(tiling: Tiling, ceilings: Ceilings, *, broadcast: bool = True, followed: bool = True) -> TimeBook:
     """Every stretch to its category: its cause where one is known, else what bounds the operator at work.
 
-    `broadcast` as for `estimate_work`.
+    `broadcast` as for `estimate_work`; `followed`: running sums write their result, and what fetches by an index that
+    the profiler does not record moves what was seen where values were followed.
     """
+    flow = tiling.trace.dataflow if followed else None
+    moved = {one.key: one.moved for one in flow.operators if one.moved} if flow is not None and flow.whole else {}
+    estimate = _Estimate(broadcast, followed, moved)
     ceilings = ceilings if tiling.on_device else ceilings.on_host()
     classify = _classify_activity if tiling.on_device else _classify_operator
-    groups = [(_belonging(classify(calls, ceilings, broadcast), calls), calls) for calls in tiling.calls]
+    groups = [(_belonging(classify(calls, ceilings, estimate), calls), calls) for calls in tiling.calls]
     groups.sort(key=lambda pair: (-pair[0].self_ns, pair[0].name))
     row_code = np.full(len(tiling.trace), CODE[Category.UNATTRIBUTED], dtype=np.int64)
     row_group = np.full(len(tiling.trace), NONE, dtype=np.int64)
@@ -166,10 +189,10 @@ _BY_KIND: dict[OperatorKind, Category] = {
 }
 
 
-def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, broadcast: bool) -> OperatorGroup:
+def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimate) -> OperatorGroup:
     name, took = calls.operator or "", calls.took_ns
     kind = operator_kind(name)
-    work = estimate_work(name, kind, calls.call, broadcast=broadcast) if calls.call is not None else None
+    work = estimate(name, kind, calls.call) if calls.call is not None else None
     usual = float(np.median(took))
     best = attain(work, ceilings) if work is not None else None
     tiny = is_tiny(usual, best.ns if best is not None else None)
@@ -192,7 +215,7 @@ def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, broadcast: bool) -
 # --- what bounds an activity of the device --------------------------------------------------------------------------
 
 
-def _classify_activity(calls: AlikeCalls, ceilings: Ceilings, broadcast: bool) -> OperatorGroup:
+def _classify_activity(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimate) -> OperatorGroup:
     kernel, count, total = calls.kernel or "", len(calls.took_ns), int(calls.took_ns.sum())
     by_kernel = kernel_kind(kernel)
     if calls.kind is EventKind.MEMCPY:
@@ -208,7 +231,7 @@ def _classify_activity(calls: AlikeCalls, ceilings: Ceilings, broadcast: bool) -
     kind = operator_kind(name) if calls.operator is not None else by_kernel
     if kind in (OperatorKind.DISPATCH, OperatorKind.FOREIGN, OperatorKind.ALLOCATION, OperatorKind.COMPILED):
         kind = by_kernel
-    work = estimate_work(name, kind, calls.call, broadcast=broadcast) if calls.call is not None else None
+    work = estimate(name, kind, calls.call) if calls.call is not None else None
     best = attain(work, ceilings) if work is not None else None
     if best is not None:
         category = best.bound

@@ -32,6 +32,7 @@ from lynxbench.attribute.judge.step_figures import (
     NEEDED,
     REPLAYED,
     SOFTWARE,
+    STRUCTURED,
     StepFigures,
     VerdictDraft,
 )
@@ -73,7 +74,8 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
         return VerdictDraft(top, Bound.DEMAND, CAUSES[top], weak, gain_of(share), "requests wait")
     if top not in SOFTWARE:
         reason = "the trace does not say what runs there"
-        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, reason)
+        gain = dataclasses.replace(NO_GAIN, high=speedup(share.estimate)) if rules >= STRUCTURED else NO_GAIN
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, reason)
     by_shares = shares.total(*SOFTWARE) >= max(DOMINANT, shares.total(*KERNELS))
     by_ceilings = figures.hardware_floor <= 1.0 - MOSTLY_SOFTWARE
     bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED

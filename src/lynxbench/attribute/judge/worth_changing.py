@@ -7,14 +7,18 @@ not fill, so that the removal of either alone uncovers the other.
 
 import dataclasses
 
-from lynxbench.attribute.judge.causes import CAUSES, DOMINANT, SMALL_WORK
+from lynxbench.attribute.judge.causes import BOTH_BLOCKING, CAUSES, DOMINANT, SMALL_WORK
+from lynxbench.attribute.judge.fix_left import BLOCKING
 from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.kernel_verdict import AVOIDABLE, WORTH_CHANGING, gain_without, judge_kernels
 from lynxbench.attribute.judge.roofline import is_tiny
-from lynxbench.attribute.judge.step_figures import FLOW, SOFTWARE, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.step_figures import FLOW, SOFTWARE, STRUCTURED, StepFigures, VerdictDraft
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
+
+ALSO = 0.1
+"""Share of the larger of two waits from which the smaller is named beside it."""
 
 
 def judge_working(figures: StepFigures, top: Category, weak: bool, rules: int) -> VerdictDraft:
@@ -24,6 +28,8 @@ def judge_working(figures: StepFigures, top: Category, weak: bool, rules: int) -
         return draft
     if draft.bound is Bound.HARDWARE:
         return _doubt_hardware(figures, draft)
+    if draft.bound is Bound.UNDETERMINED and rules >= STRUCTURED:
+        return _find_blocking(figures) or _doubt_hardware(figures, draft)
     if draft.bound is Bound.SOFTWARE and draft.gain.high < WORTH_CHANGING:
         return _find_worth(figures, draft)
     return draft
@@ -38,8 +44,27 @@ def _doubt_hardware(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
         return draft
     needless = AVOIDABLE[figures.avoidable.kind]
     cause = dataclasses.replace(needless, words=draft.cause.words)
-    reason = f"near the ceiling, but {needless.words} enough of it for a gain of up to {shown.high:.2g}"
+    near = "near the ceiling, but " if draft.bound is Bound.HARDWARE else ""
+    reason = f"{near}{needless.words} enough of it for a gain of up to {shown.high:.2g}"
     return dataclasses.replace(draft, bound=Bound.UNDETERMINED, cause=cause, gain=shown, reason=reason)
+
+
+def _find_blocking(figures: StepFigures) -> VerdictDraft | None:
+    """Calls in which the host waits between the parts of a step: together they may be worth what neither is alone.
+
+    A driver that frees or hands out memory waits for the device as one does who reads a value, and the dispatch that
+    shows behind either is hidden without both.
+    """
+    parts = figures.parts
+    if parts is None or not parts.shown(*BLOCKING):
+        return None
+    gain = predict_range(parts.step_ns / max(parts.unblocked_left_ns, 1.0), figures.rules)
+    if gain.estimate < WORTH_CHANGING:
+        return None
+    first = max(BLOCKING, key=parts.shown)
+    other = next(category for category in BLOCKING if category is not first)
+    cause = BOTH_BLOCKING[first] if parts.shown(other) >= ALSO * parts.shown(first) else CAUSES[first]
+    return VerdictDraft(first, Bound.SOFTWARE, cause, True, gain)
 
 
 def _find_worth(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:

@@ -7,7 +7,8 @@ import msgspec
 FLOW_KEY = "lynxbenchDataflow"
 """Under this name it stands in a chrome trace, before the events."""
 
-
+Key = tuple[str, tuple[tuple[int, ...], ...]]
+"""An operator by its name and the sizes of its operands."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Part = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
@@ -36,8 +37,22 @@ class OperatorFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zero_rows: Part = 0.0
     """Of products: the share of the first factor's rows that are 0 from end to end."""
 
+    constant: Count = 0
+    """Those that computed what the step before had computed from the same values, in a step with other inputs besides;
+    not those that are `again`."""
+    structured: Count = 0
+    """Of products: those with a factor that the step had made of far fewer numbers than it has elements."""
+    factored: Count = 0
+    """… by repeating, adding and multiplying alone, so that a cheaper order of the same sums is known."""
+    few: Part = 1.0
+    """… the share of the elements that those numbers are."""
+    sliced: Count = 0
+    """Of operators that fetch by number: those whose numbers count up evenly, so that a slice is the same."""
+    moved: Count = 0
+    """Bytes that a call reads and writes at the least, where its index is no operand that the profiler records."""
+
     @property
-    def key(self) -> tuple[str, tuple[tuple[int, ...], ...]]:
+    def key(self) -> Key:
         """By what it is found in a trace: single numbers are tensors to the one and none to the other."""
         return self.name, tuple(size for size in self.sizes if size)
 
@@ -51,6 +66,8 @@ class Dataflow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether all of the step was seen: code that was compiled, replayed or not PyTorch's own is not."""
     why: str = ""
     """Where it was not: what hid it."""
+    multiplies_anew: bool = True
+    """Whether the second step multiplied or solved with values that the first did not have."""
 
 
 def parse_dataflow(text: msgspec.Raw) -> Dataflow | None:

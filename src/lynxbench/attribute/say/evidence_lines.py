@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lynxbench.attribute.judge.avoidable_work import AGAIN, SPLIT, UNUSED, ZEROS
+from lynxbench.attribute.judge.avoidable_work import AGAIN, CONSTANT, NEWER, SLICED, SPLIT, STRUCTURE, UNUSED, ZEROS
 from lynxbench.attribute.judge.causes import CategoryCause
 from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
 from lynxbench.attribute.judge.process_accounts import Contention
@@ -86,6 +86,9 @@ _NEEDLESS_WORK = {
     UNUSED: "make results that no operator reads before they are freed",
     ZEROS: "multiply with factors that are nearly all 0",
     SPLIT: "read weights, or add up results, anew for each of several parts that do not wait for each other",
+    CONSTANT: "compute what the step before had computed from the same values, while other inputs changed",
+    STRUCTURE: "multiply with factors that the step made of far fewer numbers than they have elements",
+    SLICED: "fetch by numbers that count up evenly what a slice shows",
 }
 
 
@@ -101,12 +104,18 @@ def _followed(figures: StepFigures) -> list[str]:
             "values were followed through two steps: no operator of weight computes anew what was there, makes what "
             "nobody reads, multiplies zeros, or reads weights or adds up results anew for parts that could be one"
         ]
-    saved = figures.avoidable.usual_ns
-    return [
+    saved, most = figures.avoidable.usual_ns, figures.avoidable.most_ns
+    lines = [
         f"values were followed through two steps: {', '.join(figures.avoidable.names[kind][:MOST_NAMES])} "
         f"{_NEEDLESS_WORK[kind]}, about {saved[kind] / 1e6:.3g} ms of a step"
         for kind in sorted(saved, key=lambda kind: -saved[kind])
         if saved[kind] >= WORTH_A_LINE * figures.book.usual_ns
+    ]
+    return lines + [
+        f"values were followed through two steps: {', '.join(figures.avoidable.names[kind][:MOST_NAMES])} "
+        f"{_NEEDLESS_WORK[kind]}, at the most {most[kind] / 1e6:.3g} ms of a step: no cheaper order is known for sure"
+        for kind in NEWER
+        if most.get(kind, 0.0) >= WORTH_A_LINE * figures.book.usual_ns > saved[kind]
     ]
 
 

@@ -38,6 +38,15 @@ class Call:
     """Where its result lies, also where it was written in place; None where there are several."""
     barrier: int = NOBODY
     """The last operation before it that told the host something of values."""
+    constant: bool = False
+    """The step before had computed the same from the same values, and it is no copy."""
+    few: tuple[float, bool] | None = None
+    """Of a product: the share of a factor's elements that the numbers are of which the step made it, and whether
+    another order is known; None where they are not far fewer."""
+    picks: int | None = None
+    """Of an operator that fetches by number: under which number it is kept whether these count up evenly."""
+    moved: int = 0
+    """Of one whose index the profiler does not record: the bytes that it reads and writes."""
 
     @property
     def unread(self) -> bool:
@@ -58,6 +67,10 @@ class FollowedStep:
     """The last operation that told the host something of values."""
     trained: bool = False
     """Weights were changed in place that gradients are taken of."""
+    outside: set[int] = field(default_factory=set)
+    """Values that were there when the step began, as it looked at them."""
+    foreign: set[int] = field(default_factory=set)
+    """… in memory that no operator of the followed steps had written."""
     leaves: dict[int, weakref.ref[torch.Tensor]] = field(default_factory=dict)
 
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.engines.torch.value_calls import MOST_VISITS, Call, FollowedStep, Key, ranks
 from lynxbench.engines.torch.value_memory import Memories, storage_of
 from lynxbench.engines.torch.value_sums import Sums, find_sums
+
+SOLVING = "solve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,19 @@ class EndedStep:
     """… that no operator had read."""
     gradients: tuple[Call, ...]
     """Those of weights that were left for whatever comes next, though the step used others."""
+    uses: bool
+    """Whether the step uses gradients: it trains."""
+
+    def goes_on_from(self, before: EndedStep) -> bool:
+        """Whether it had other inputs than the step before: data from outside, or a state that is no trained weight."""
+        known = before.step.foreign | before.step.outside
+        return bool(self.step.foreign - known) or (not self.uses and bool(self.step.outside - known))
+
+    @property
+    def multiplies_anew(self) -> bool:
+        """Whether products or solutions are among what it did not have from the step before."""
+        names = {call.key[0] for call in self.step.calls if not call.constant}
+        return any(operator_kind(name) is OperatorKind.PRODUCT or SOLVING in name for name in names)
 
     @property
     def calls(self) -> Counter[Key]:
@@ -62,7 +78,7 @@ def end_step(step: FollowedStep, memories: Memories, returned: bool) -> EndedSte
         call.node for call in step.calls if call.node in dropped and call.unread and call.key not in kept
     )
     left = tuple(call for call in step.calls if uses and call.unread and _is_gradient(call))
-    return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left)
+    return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left, bool(uses))
 
 
 def _find_gradients(step: FollowedStep, memories: Memories) -> bool:

@@ -15,6 +15,11 @@ are left for whoever comes next; those that no operator has read and nobody else
 nobody reads, if the step that made them used some: changed weights, or handed others on, held elsewhere than at their
 weights.
 
+What the second step computes from the very values from which the first one did is the same each time, if the steps had
+other inputs otherwise: data that came in anew, or a state that is no trained weight. Where nothing changes at all,
+which inputs ever do cannot be told. Values that the step made of far fewer numbers are known as such
+(`value_structure.py`), as are places that are picked in even steps.
+
 What is not seen whole says so, and nothing is said of it: compiled code, replayed graphs, other threads, kernels and
 tensors that are not PyTorch's own. Whatever goes wrong ends the following, never the run.
 """
@@ -22,7 +27,9 @@ tensors that are not PyTorch's own. Whatever goes wrong ends the following, neve
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 import torch
@@ -30,7 +37,7 @@ from torch.utils._pytree import tree_leaves
 
 from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
 from lynxbench.engines.torch.device import synchronise
-from lynxbench.engines.torch.value_calls import FollowedStep, Key
+from lynxbench.engines.torch.value_calls import Call, FollowedStep, Key
 from lynxbench.engines.torch.value_ending import EndedStep, end_step
 from lynxbench.engines.torch.value_follower import ValueFollower
 from lynxbench.engines.torch.value_unseen import hidden_before, watched
@@ -69,7 +76,7 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
     with watched(follower.expose, follower.differentiate, follower.hide):
         for number in range(STEPS):
             began = clock()
-            follower.step = FollowedStep()
+            follower.begin_step()
             with follower:
                 returned = step(first + number)
             synchronise(device)
@@ -82,9 +89,10 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
             if number == 0:
                 follower.counting = False
                 zeros = _zeros(follower)
+                even = {number: bool(one) for number, one in follower.even.items()}
             del returned
             follower.memories.end_step()
-    return Dataflow(STEPS, tuple(_flows(seen, zeros)))
+    return Dataflow(STEPS, tuple(_flows(seen, zeros, even)), multiplies_anew=seen[-1].multiplies_anew)
 
 
 def _has_tensors(returned: object) -> bool:
@@ -106,13 +114,45 @@ def _zeros(follower: ValueFollower) -> dict[Key, tuple[float, float]]:
     return means
 
 
-def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]]) -> list[OperatorFlow]:
+@dataclass(frozen=True, slots=True)
+class _Structure:
+    """What one step shows of an operator's calls and their operands."""
+
+    structured: int = 0
+    factored: int = 0
+    few: float = 1.0
+    sliced: int = 0
+    moved: int = 0
+
+
+def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structure]:
+    """By operator, of calls that are not made again; of factors of few numbers the mean share."""
+    calls: dict[Key, list[Call]] = {}
+    for call in step.calls:
+        calls.setdefault(call.key, []).append(call)
+    found: dict[Key, _Structure] = {}
+    for key, alike in calls.items():
+        few = [call.few for call in alike if call.few is not None and not call.again]
+        found[key] = _Structure(
+            structured=len(few),
+            factored=sum(known for _, known in few),
+            few=sum(share for share, _ in few) / len(few) if few else 1.0,
+            sliced=sum(call.picks is not None and not call.again and even.get(call.picks, False) for call in alike),
+            moved=min(call.moved for call in alike),
+        )
+    return found
+
+
+def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]], even: dict[int, bool]) -> list[OperatorFlow]:
     """Operators that both steps called as often, and of which there is something to say."""
     one, other = seen
     unread_by_any = one.needless(), other.needless()
     gone = [call for call in one.gradients if call.unread and all(memory.freed for memory in call.made)]
     left = one.needless(gone) - unread_by_any[0]
     before, flows = one.calls, []
+    changes = other.goes_on_from(one)
+    constant = Counter(call.key for call in other.step.calls if changes and call.constant and not call.again)
+    structures = _structures(one.step, even)
     for key, calls in other.calls.items():
         if before[key] != calls:
             continue
@@ -123,11 +163,14 @@ def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]]) -> list
         adding = min(one.sums.adding[key], other.sums.adding[key])
         filled, empty_rows = zeros.get(key, (1.0, 0.0))
         fewer = any(0 < left < calls for left in (batches, sums))
-        if again or unread or adding or fewer or filled < 1.0 or empty_rows:
+        shape = structures[key]
+        needless = again or unread or adding or fewer or filled < 1.0 or empty_rows
+        if needless or constant[key] or shape.structured or shape.sliced or shape.moved:
             flows.append(
                 OperatorFlow(
                     key[0], key[1], calls, again=again, unread=unread, batches=batches, sums=sums, adding=adding,
-                    nonzero=filled, zero_rows=empty_rows,
+                    nonzero=filled, zero_rows=empty_rows, constant=constant[key], structured=shape.structured,
+                    factored=shape.factored, few=min(1.0, shape.few), sliced=shape.sliced, moved=shape.moved,
                 )
             )  # fmt: skip
     return flows

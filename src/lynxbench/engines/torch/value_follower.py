@@ -25,6 +25,16 @@ from lynxbench.engines.torch.value_memory import (
     whole_of,
 )
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
+from lynxbench.engines.torch.value_structure import (
+    LEAST_ROW_BYTES,
+    PICKING,
+    Made,
+    combine,
+    counts_evenly,
+    fewest,
+    made_of,
+    row_bytes,
+)
 from lynxbench.engines.torch.value_zeros import Zeros
 from lynxbench.errors import first_line
 
@@ -50,6 +60,10 @@ class _Looked:
     zeros: int | None = None
     trained: bool = False
     adds: bool = False
+    made_of: Made | None = None
+    few: tuple[float, bool] | None = None
+    picks: int | None = None
+    index_bytes: int = 0
 
 
 class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
@@ -70,6 +84,10 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         self.numbers = Numbers()
         self.memories = Memories(self.numbers)
         self.zeros = Zeros()
+        self.even: dict[int, torch.Tensor] = {}
+        """By what is picked how: whether the numbers by which it is picked count up evenly."""
+        self.before: set[int] = set()
+        """What the step before computed."""
         self.counting = True
         self._clock = clock
         self._took_s = 0.0
@@ -80,6 +98,10 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         """Nothing more is said of this step, nor of the next."""
         self.why = self.why or why
 
+    def begin_step(self) -> None:
+        """What is followed from here on is the next step."""
+        self.before, self.step = self.step.done, FollowedStep()
+
     def expose(self, tensor: Any) -> None:
         """The host, or code that is not PyTorch's, comes to a tensor's elements."""
         if self.why is not None:
@@ -89,7 +111,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                 return
             memory = self.memories.meet(tensor)
             memory.read, memory.blank = True, False
-            memory.content = self.numbers.fresh()
+            memory.content, memory.made_of, memory.own = self.numbers.fresh(), None, False
             step = self.step
             step.before.append(tuple({memory.writer, step.barrier} - {NOBODY}))
             step.barrier = memory.writer = len(step.before) - 1
@@ -163,7 +185,9 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         operands: list[tuple[int, Memory]] = []
         written: list[Memory] = []
         numbers: dict[int, int] = {}
+        made: list[tuple[torch.Tensor, Made]] = []
         trained = False
+        index_bytes = 0
         for place in sorted(values):
             tensors = list(tensors_in(values[place]))
             if not tensors:
@@ -174,10 +198,17 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                     self.hide(f"{schema.name} has an operand that is no plain tensor")
                     return None
                 memory = self.memories.meet(tensor)
-                sizes.append(tuple(tensor.shape))
+                if place in schema.unlisted:
+                    index_bytes += tensor.numel() * tensor.element_size()
+                else:
+                    sizes.append(tuple(tensor.shape))
                 operands.append((place, memory))
+                if place not in schema.overwritten:
+                    made.append((tensor, made_of(tensor, memory)))
                 geometry = geometry_of(tensor)
                 numbers[place] = self.numbers.of((memory.content, geometry))
+                if memory.writer == NOBODY:
+                    (self.step.outside if memory.own else self.step.foreign).add(numbers[place])
                 over = place in running or (place in schema.overwritten and whole_of(tensor))
                 parts.append((place, geometry) if over else (place, numbers[place]))
                 changed = place in schema.written or place in running
@@ -199,7 +230,27 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             if self.counting:
                 self.zeros.count(looked.zeros, first, second)
         looked.adds = schema.adds and _is_sum(values)
+        if index_bytes and isinstance(values.get(1), (list, tuple)):
+            looked.index_bytes = index_bytes if row_bytes(values[0], values[1]) >= LEAST_ROW_BYTES else 0
+        self._look_at_structure(looked, values, made)
         return looked
+
+    def _look_at_structure(
+        self, looked: _Looked, values: dict[int, Any], made: list[tuple[torch.Tensor, Made]]
+    ) -> None:
+        """Of what its operands were made, and by which numbers it picks."""
+        name = looked.schema.name
+        made_here = torch._C._current_graph_task_id() < 0 and not looked.schema.seeded
+        if made_here:  # what a loss hands back is not the step's own doing
+            whole = all(whole_of(values[place]) for place in looked.schema.written if place in values)
+            looked.made_of = combine(name, made) if whole else None
+        if name == "aten::convolution" or looked.schema.factors is not None:
+            looked.few = fewest(name, made)
+        if self.counting and not looked.written and name in PICKING:
+            looked.picks = self.numbers.of(("picked", looked.identity))
+            even = None if looked.picks in self.even else counts_evenly(name, values)
+            if even is not None:
+                self.even[looked.picks] = even
 
     def _note(self, looked: _Looked, result: Any) -> None:
         schema, step = looked.schema, self.step
@@ -225,22 +276,25 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         step.before.append(tuple(needed - {NOBODY}))
         for _, memory in looked.operands:
             memory.read = True
-        call = self._call(looked, node, identity, made)
+        call = self._call(looked, node, identity, made, result)
         for number, memory in enumerate(looked.written):
             content = self.numbers.of((identity, "written", number))
             if memory.maker is not None and content not in step.contents:
                 memory.maker.again = False  # whoever changes it needs it for himself
             self._put(memory, content, node)
+            memory.made_of = looked.made_of
         for memory in made:
             memory.maker, memory.blank = call, schema.blank
             self._put(memory, memory.content, node, blank=schema.blank)
+            memory.made_of = looked.made_of
         step.trained = step.trained or looked.trained
         if schema.tells_host:
             step.barrier = node
 
-    def _call(self, looked: _Looked, node: int, identity: int, made: list[Memory]) -> Call:
+    def _call(self, looked: _Looked, node: int, identity: int, made: list[Memory], result: Any) -> Call:
         schema, step = looked.schema, self.step
         pure = bool(made) and not looked.written and not schema.blank
+        moved = sum(one.numel() * one.element_size() for one in tensors_in(result)) if pure else 0
         call = Call(
             key=(schema.name, looked.sizes),
             node=node,
@@ -253,6 +307,10 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             added=tuple(memory.writer for _, memory in looked.operands) if looked.adds else (),
             result=made[0] if len(made) == 1 else looked.written[0] if len(looked.written) == 1 else None,
             barrier=step.barrier,
+            constant=pure and not schema.copies and identity in self.before,
+            few=looked.few,
+            picks=looked.picks,
+            moved=2 * moved + looked.index_bytes if looked.index_bytes and moved else 0,
         )
         step.done.add(identity)
         step.calls.append(call)
@@ -260,6 +318,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
 
     def _put(self, memory: Memory, content: int, node: int, *, blank: bool = False) -> None:
         memory.content, memory.writer, memory.blank = content, node, blank
+        memory.own, memory.made_of = True, None
         self.step.contents.add(content)
 
     @staticmethod

@@ -11,6 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 if TYPE_CHECKING:
     from lynxbench.engines.torch.value_calls import Call
+    from lynxbench.engines.torch.value_structure import Made
 
 SMALL_BYTES = 4096
 """Of memory on the host that comes from outside, so much is looked at: tables and numbers that a step makes anew."""
@@ -39,7 +40,7 @@ class Numbers:
 class Memory:
     """One storage. Only weakly held: as long as this lives its address is no other's, but its bytes may go."""
 
-    __slots__ = ("blank", "content", "gradient", "maker", "read", "weak", "writer")
+    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "weak", "writer")
 
     def __init__(self, weak: StorageWeakRef, content: int) -> None:
         self.weak = weak
@@ -51,6 +52,10 @@ class Memory:
         self.read = False
         self.blank = False
         self.gradient = False
+        self.own = False
+        """An operator of the steps that are followed wrote it."""
+        self.made_of: Made | None = None
+        """Of what the step made it; None of as many numbers as it has elements."""
 
     @property
     def freed(self) -> bool:
@@ -94,7 +99,7 @@ class Memories:
         """What wrote before is no work of the next step."""
         self._sweep()
         for memory in self._by_address.values():
-            memory.writer = NOBODY
+            memory.writer, memory.made_of = NOBODY, None
 
     def _add(self, storage: Any) -> Memory:
         if len(self._by_address) >= self._sweep_at:

@@ -48,6 +48,8 @@ class OperatorSchema:
     overwritten: frozenset[int]
     running: frozenset[int]
     factors: tuple[int, int] | None
+    unlisted: frozenset[int]
+    """Lists of tensors of which some may be missing: the profiler does not record them."""
     adds: bool
     """It adds two tensors, and nothing is left of the one it is written to but the sum."""
     composed: bool
@@ -83,6 +85,9 @@ def schema_of(operator: Any) -> OperatorSchema:
         overwritten=frozenset(written if name in OVERWRITING else out),
         running=frozenset(place for word, place in places.items() if word in RUNNING),
         factors=FACTORS.get(schema.name),
+        unlisted=frozenset(
+            place for place, one in enumerate(schema.arguments) if str(one.type).startswith("List[Optional[Tensor")
+        ),
         adds=schema.name in ADDING and schema.overload_name == "Tensor",
         composed=_is_composed(operator),
     )

@@ -1,0 +1,162 @@
+"""Of how many numbers a value was made within a step: a table that repeats few of them, or multiplies them out.
+
+A product with such a table can often be had for less, in another order of the same sums: by each factor of a Kronecker
+product in turn, by sums over what is repeated, by the thin factors of a matrix of low rank. So each value is counted
+that the step made by repeating, placing, adding and multiplying, with the elements that came in. Any other operator
+makes new numbers, as many as its result has elements: a function of a sum of two is no sum of functions. Only what was
+merely copied stays so under a function of each element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from lynxbench.attribute.judge.operator_work import TRUTHS
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
+from lynxbench.engines.torch.value_memory import Memory, tensors_in
+
+FAR_FEWER = 4.0
+"""Elements for each number that they were made of: with fewer, no other order gains much."""
+FILLING = frozenset({"full", "ones", "zeros", "eye", "scalar_tensor", "fill_", "zero_", "fill"}) | {
+    f"{name}{ending}" for name in ("full", "ones", "zeros") for ending in ("_like", "_out")
+}
+COPYING = frozenset({"clone", "_to_copy", "copy", "copy_", "repeat", "cat", "stack", "flip", "roll", "lift_fresh_copy"})
+PLACING = frozenset(
+    {"diag_embed", "block_diag", "constant_pad_nd", "tril", "triu", "tril_", "triu_", "index", "index_select"}
+    | {"gather", "take", "embedding", "scatter", "scatter_", "index_put_", "index_copy_", "masked_fill", "where"}
+    | {"repeat_interleave", "masked_fill_", "new_zeros", "new_ones", "new_full"}
+)
+"""Where elements go to depends on more than their own place."""
+COMBINING = frozenset({"mul", "mul_", "add", "add_", "sub", "sub_", "rsub", "neg"})
+DIVIDING = frozenset({"div", "div_"})
+MULTIPLYING = frozenset({"mm", "bmm", "addmm", "baddbmm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Of what a value was made."""
+
+    numbers: int
+    """How many that came in, or that were new."""
+    copied: bool = True
+    """Each element is one of them, or a constant."""
+    factored: bool = True
+    """By repeating, and by adding or multiplying what is repeated: another order of the sums is known."""
+    ranked: bool = False
+    """By a product, whose order is known as long as nothing comes between."""
+
+
+def made_of(tensor: torch.Tensor, memory: Memory) -> Made:
+    """An operand: what does not vary along a dimension counts once."""
+    distinct = math.prod(size for size, step in zip(tensor.shape, tensor.stride(), strict=True) if step or not size)
+    made = memory.made_of
+    return Made(distinct) if made is None else replace(made, numbers=min(made.numbers, distinct))
+
+
+def combine(name: str, operands: list[tuple[torch.Tensor, Made]]) -> Made | None:
+    """What an operator's result is made of; None of new numbers."""
+    short = name.rpartition("::")[2]
+    if short in FILLING:
+        return Made(1)
+    if not operands:
+        return None
+    together = _together([made for _, made in operands])
+    if short in COPYING:
+        return together
+    if short in PLACING:
+        copied = operands[0][1].copied if name in PICKING else together.copied
+        return replace(together, copied=copied, factored=together.numbers <= 1)
+    if operator_kind(name) is OperatorKind.ELEMENTWISE and _says_where(short, operands):
+        return replace(together, factored=False)
+    divides = short in DIVIDING and (len(operands) == 1 or operands[1][1].copied)
+    if divides or short in COMBINING:
+        if sum(tensor.numel() > 1 for tensor, _ in operands) <= 1:
+            return together
+        return replace(together, copied=False, factored=together.factored and not together.ranked)
+    if short in MULTIPLYING:
+        return replace(together, copied=False, ranked=True)
+    if operator_kind(name) is OperatorKind.ELEMENTWISE and len(operands) == 1 and together.copied:
+        return together
+    return None
+
+
+def fewest(name: str, operands: list[tuple[torch.Tensor, Made]]) -> tuple[float, bool] | None:
+    """The share of a product's factor that the numbers are of which it was made, and whether another order is known.
+
+    Of one matrix of it, or one filter: a batch may repeat a factor as often as it likes, the arithmetic is the same.
+    """
+    found = [(made.numbers / one, made.factored) for one, made in _factors(name, operands)]
+    return min((one for one in found if one[0] * FAR_FEWER <= 1.0), default=None)
+
+
+def _factors(name: str, operands: list[tuple[torch.Tensor, Made]]) -> Iterator[tuple[int, Made]]:
+    if name == "aten::convolution":
+        weight, made = operands[1]
+        yield max(1, weight[0].numel()), made
+        return
+    for tensor, made in operands[-2:]:
+        yield max(1, tensor.shape[-1] * tensor.shape[-2]), made
+
+
+def _together(made: list[Made]) -> Made:
+    return Made(
+        sum(one.numbers for one in made),
+        all(one.copied for one in made),
+        all(one.factored for one in made),
+        any(one.ranked for one in made),
+    )
+
+
+def _says_where(short: str, operands: list[tuple[torch.Tensor, Made]]) -> bool:
+    """Whole numbers and comparisons say where something goes, or whether: whatever is made of them, it is not more."""
+    return short in TRUTHS or not any(one.is_floating_point() or one.is_complex() for one, _ in operands)
+
+
+# --- places that count up evenly --------------------------------------------------------------------------------------
+
+PICKING = {"aten::index": 1, "aten::index_select": 2, "aten::gather": 2, "aten::take": 1, "aten::embedding": 1}
+"""Operators that fetch elements by number, and the place of the numbers among their arguments."""
+NUMBERING = (torch.int32, torch.int64)
+"""Other whole numbers and truths say whether, and not where."""
+MOST_PLACES = 1 << 24
+LEAST_ROW_BYTES = 64
+"""Memory is read in pieces of this size at the least: of shorter rows, what moves does not follow from their number."""
+
+
+def counts_evenly(name: str, values: dict[int, Any]) -> torch.Tensor | None:
+    """Whether all that an operator picks lies in even steps, so that a slice is the same; None where it picks nothing.
+
+    The answer stays on the device.
+    """
+    place = PICKING.get(name)
+    places = list(tensors_in(values.get(place))) if place is not None else []
+    if not places or any(one.dtype not in NUMBERING for one in places):
+        return None
+    if sum(one.numel() for one in places) > MOST_PLACES or any(one.numel() < 2 for one in places):
+        return None
+    even = [_is_even(one) for one in places]
+    return torch.stack(even).all()
+
+
+def row_bytes(source: torch.Tensor, places: Any) -> int:
+    """Of elements that are picked together, since they lie behind the last dimension that is picked from."""
+    picked = [1 if one is None or one.dtype in NUMBERING else one.dim() for one in places]
+    while places and places[len(picked) - 1] is None:
+        picked.pop()
+    behind = source[(0,) * sum(picked)] if source.numel() else source
+    return behind.numel() * behind.element_size() if behind.is_contiguous() else 0
+
+
+def _is_even(places: torch.Tensor) -> torch.Tensor:
+    even = torch.ones((), dtype=torch.bool, device=places.device)
+    for dimension, size in enumerate(places.shape):
+        if size > 1:
+            steps = places.diff(dim=dimension)
+            first = steps.flatten()[0]
+            even = even & (first >= 0) & (steps == first).all()
+    return even
