@@ -1,7 +1,7 @@
 """Samples of all processes at one precision → what was measured, with intervals and doubts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,19 +44,49 @@ def measure_precision(
 
     `rules` is the edition of the rules: a kept result is verified by its own.
     """
+    return measure_precisions(contract, [(samples, unit)], rules)[0]
+
+
+def measure_precisions(
+    contract: Contract, several: Sequence[tuple[Sequence[ProcessSamples], str]], rules: int = RULES
+) -> list[MeasuredPrecision]:
+    """The same of several precisions, each with the unit that it counts; what is alike of them is computed together."""
+    protocol, asked = contract.protocol, _asked_percentiles(contract.objective.slo)
+    found = [_found(contract, samples, rules) for samples, _ in several]
+    latencies = [_latencies(samples, judged) for (samples, _), (judged, _) in zip(several, found, strict=True)]
+    of_each = [(parts, asked.get(metric, PERCENTILES)) for known in latencies for metric, parts in known.items()]
+    bounded = iter(bounded_percentiles(of_each, protocol.confidence, rules))
+    return [
+        _measured(contract, samples, unit, judged, together, {metric: next(bounded) for metric in known})
+        for (samples, unit), (judged, together), known in zip(several, found, latencies, strict=True)
+    ]
+
+
+def _found(
+    contract: Contract, samples: Sequence[ProcessSamples], rules: int
+) -> tuple[Sequence[FoundPhases], PooledJudgement]:
+    """The phases of each process, and what all of them together come to."""
     protocol = contract.protocol
     judged = [find_phases(process.iterations, protocol, rules) for process in samples]
     together = judge_together([phases.judgement for phases in judged], protocol.steady.drift)
     if together.pooled:
         judged = [mark_steady(process.iterations, phases) for process, phases in zip(samples, judged, strict=True)]
+    return judged, together
+
+
+def _measured(
+    contract: Contract,
+    samples: Sequence[ProcessSamples],
+    unit: str,
+    judged: Sequence[FoundPhases],
+    together: PooledJudgement,
+    bounded: Mapping[str, Mapping[float, Percentile]],
+) -> MeasuredPrecision:
+    protocol = contract.protocol
     run_means = tuple(mean_rate(process, phases.counted) for process, phases in zip(samples, judged, strict=True))
     overall = log_mean_interval(np.array(run_means), protocol.confidence)
     steady = _steady(samples, judged, together)
     figure = figure_of(overall, f"{unit}s/s")
-    latencies = _latencies(samples, judged)
-    asked = _asked_percentiles(contract.objective.slo)
-    of_each = [(parts, asked.get(metric, PERCENTILES)) for metric, parts in latencies.items()]
-    bounded = dict(zip(latencies, bounded_percentiles(of_each, protocol.confidence, rules), strict=True))
     return MeasuredPrecision(
         processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, judged, strict=True)),
         throughput=figure,

@@ -97,26 +97,24 @@ def _times_together(masks: Sequence[Mask], size: int) -> list[list[float]]:
     """Each row is computed as `_integrated_time` computes it alone, so that not a bit differs."""
     rows = [len(beyond) for beyond in masks]
     ends = np.cumsum(rows).tolist()
-    hits = np.concatenate([np.add.reduce(beyond, axis=1, dtype=np.intp) for beyond in masks])
-    mean = hits / np.repeat([beyond.shape[1] for beyond in masks], rows)
-    peak = np.maximum(1.0 - mean, mean)
-    above, below = ((1.0 - mean) / peak)[:, None], ((0.0 - mean) / peak)[:, None]
-    series = np.zeros((ends[-1], size))
+    counts = np.repeat([beyond.shape[1] for beyond in masks], rows)
+    longest = int(counts.max())
+    series = np.zeros((ends[-1], longest), dtype=bool)
     for end, beyond in zip(ends, masks, strict=True):
-        mine = slice(end - len(beyond), end)
-        series[mine, : beyond.shape[1]] = np.where(beyond, above[mine], below[mine])
-    spectrum = np.fft.rfft(series, size)
+        series[end - len(beyond) : end, : beyond.shape[1]] = beyond
+    mean = np.add.reduce(series, axis=1, dtype=np.intp) / counts
+    peak = np.maximum(1.0 - mean, mean)
+    centred = np.where(series, ((1.0 - mean) / peak)[:, None], ((0.0 - mean) / peak)[:, None])
+    if counts.min() < longest:
+        centred[np.arange(longest) >= counts[:, None]] = 0.0
+    spectrum = np.fft.rfft(centred, size)
     covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
-    longest = max(beyond.shape[1] for beyond in masks) // 2 * 2
-    acf = covariance[:, :longest] / covariance[:, :1]
-    pairs = acf[:, 0::2] + acf[:, 1::2]
-    none = np.ones((len(pairs), 1), dtype=bool)
-    stops = np.concatenate((pairs <= 0, none), axis=1).argmax(axis=1).tolist()
-    falling = np.minimum.accumulate(pairs, axis=1)
-    return [
-        [_time_of(falling[row, : min(stops[row], beyond.shape[1] // 2)]) for row in range(end - len(beyond), end)]
-        for end, beyond in zip(ends, masks, strict=True)
-    ]
+    acf = covariance[:, : longest // 2 * 2] / covariance[:, :1]
+    falling = np.minimum.accumulate(acf[:, 0::2] + acf[:, 1::2], axis=1)
+    ended = falling <= 0
+    stops = np.minimum(np.where(ended[:, -1], ended.argmax(axis=1), falling.shape[1]), counts // 2).tolist()
+    times = [_time_of(row[:stop]) for row, stop in zip(falling, stops, strict=True)]
+    return [times[end - many : end] for end, many in zip(ends, rows, strict=True)]
 
 
 def _transform_size(count: int) -> int:
