@@ -11,7 +11,7 @@ import numpy as np
 from lynxbench.errors import BadSeries
 from lynxbench.model.interval import Interval
 from lynxbench.stats.arrays import Floats, as_series
-from lynxbench.stats.autocorrelation import AT_ONCE, Mask, _time_of, _transform_size, exceedance_time
+from lynxbench.stats.autocorrelation import AT_ONCE, Mask, _time_of, exceedance_time, transform_size
 from lynxbench.stats.intervals import check_confidence, student_quantile
 from lynxbench.stats.tails import (
     FEWEST_DEGREES,
@@ -243,7 +243,7 @@ def _exceedance_times(masks: Sequence[Mask]) -> list[list[float]]:
     by_size: dict[int, list[int]] = {}
     for number, beyond in enumerate(masks):
         rows, count = beyond.shape
-        size = _transform_size(count)
+        size = transform_size(count)
         if count < 4:
             times[number] = [1.0] * rows
         elif rows * size > AT_ONCE:  # then it is the transform that takes long: whether it is needed is seen first

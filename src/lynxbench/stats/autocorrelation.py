@@ -17,10 +17,11 @@ Mask = npt.NDArray[np.bool_]
 
 def autocorrelation(values: Numbers) -> Floats:
     """Autocorrelation at lags 0…n-1 by FFT (biased, hence positive definite); zeros beyond lag 0 for a constant."""
-    return _autocorrelation(as_series(values))
+    return autocorrelation_of(as_series(values))
 
 
-def _autocorrelation(series: Floats) -> Floats:
+def autocorrelation_of(series: Floats) -> Floats:
+    """The same of what is known to be a series."""
     if series.size == 0:
         return np.empty(0, dtype=np.float64)
     centred = series - series.sum() / series.size
@@ -31,7 +32,7 @@ def _autocorrelation(series: Floats) -> Floats:
     if peak <= ROUNDING * float(np.abs(series).max()):
         return acf
     centred = centred / peak
-    size = _transform_size(series.size)
+    size = transform_size(series.size)
     spectrum = np.fft.rfft(centred, size)
     covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)[: series.size]
     return np.asarray(covariance / covariance[0], dtype=np.float64)
@@ -80,7 +81,7 @@ def exceedance_times(masks: Sequence[Mask]) -> list[list[float]]:
     by_size: dict[int, list[int]] = {}
     for number, beyond in enumerate(masks):
         rows, count = beyond.shape
-        size = _transform_size(count)
+        size = transform_size(count)
         if count < 4:
             times[number] = [1.0] * rows
         elif rows * size > AT_ONCE:  # then it is the transform that takes long: whether it is needed is seen first
@@ -117,14 +118,15 @@ def _times_together(masks: Sequence[Mask], size: int) -> list[list[float]]:
     return [times[end - many : end] for end, many in zip(ends, rows, strict=True)]
 
 
-def _transform_size(count: int) -> int:
+def transform_size(count: int) -> int:
+    """Of a transform of so many values in which no lag meets its own end."""
     return 1 << (2 * count - 1).bit_length()
 
 
 def _integrated_time(series: Floats) -> float:
     if series.size < 4:
         return 1.0
-    acf = _autocorrelation(series)
+    acf = autocorrelation_of(series)
     even = acf.size // 2 * 2
     pairs = acf[0:even:2] + acf[1:even:2]
     negative = pairs <= 0

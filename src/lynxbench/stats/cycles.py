@@ -1,0 +1,30 @@
+"""Cycles of a series: a period that repeats often enough is no drift."""
+
+import numpy as np
+
+from lynxbench.stats.arrays import Floats
+from lynxbench.stats.autocorrelation import autocorrelation_of
+
+MIN_CYCLES = 6  # whole periods before a cycle is called stationary
+MIN_PERIOD = 4  # points
+CYCLE_PEAK = 0.3  # autocorrelation one period on …
+CYCLE_TROUGH = -0.3  # … and half a period on
+
+
+def find_cycle(residuals: Floats) -> int:
+    """Period in points of a cycle that repeats at least MIN_CYCLES times, or 0."""
+    longest = residuals.size // MIN_CYCLES
+    if longest < MIN_PERIOD or not np.any(residuals):
+        return 0
+    acf = autocorrelation_of(residuals)[: longest + 2]
+    negative = np.flatnonzero(acf < 0)
+    if negative.size == 0:
+        return 0
+    first = int(negative[0])
+    later = acf[first : longest + 1]
+    if later.size == 0:
+        return 0
+    period = first + int(np.argmax(later))
+    if acf[period] < CYCLE_PEAK or acf[period // 2] > CYCLE_TROUGH:
+        return 0
+    return period if period >= MIN_PERIOD else 0
