@@ -43,8 +43,8 @@ def mser(values: Floats) -> Truncation:
     if count < 4:
         return Truncation(0, 0)
     # The batches end with the last point, so that no recent point is left out.
-    means = values[values.size - count * batch :].reshape(count, batch).mean(axis=1)
-    centred = means - means.mean()
+    means = np.add.reduce(values[values.size - count * batch :].reshape(count, batch), axis=1) / batch
+    centred = means - mean_of(means)
     left = np.arange(count, 0, -1, dtype=np.float64)
     tail_sum = np.cumsum(centred[::-1])[::-1]
     tail_squares = np.cumsum((centred * centred)[::-1])[::-1]
