@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import best_rate_alone
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.stats.batches import best_rate, means_by_time, window_means
+from lynxbench.stats.batches import best_rate, best_rates, means_by_time, window_means
 from lynxbench.stats.changepoints import read_course
 from lynxbench.stats.intervals import log_mean_interval, mean_interval, ratio_interval
 from lynxbench.stats.steady import judge_steady
@@ -84,6 +85,22 @@ def test_the_best_rate_is_of_no_more_than_all_units(rows: list[tuple[int, int, f
     assume(span > 0)
     best = best_rate(starts, ends, units, 1.0)
     assert best * min(span, 1.0) <= sum(units) * (1 + 1e-9) + 1e-9
+
+
+@given(st.lists(samples, max_size=4), st.sampled_from([0.01, 0.5, 7.3, 100.0]), st.booleans())
+def test_best_rates_together_are_what_they_were_one_after_another(
+    runs: list[list[tuple[int, int, float]]], window_s: float, ends_in_nothing: bool
+) -> None:
+    several = []
+    for rows in runs:
+        starts, ends, units = (np.array(column) for column in zip(*((s, s + n, u) for s, n, u in rows), strict=True))
+        if ends.max() > starts.min():
+            if ends_in_nothing:  # a sample at the last instant, which lasted for none
+                starts, ends, units = np.r_[starts, ends.max()], np.r_[ends, ends.max()], np.r_[units, 3.0]
+            several.append((starts, ends, units))
+    together = best_rates(several, window_s)
+    assert repr(together) == repr([best_rate_alone.best_rate(*each, window_s) for each in several])
+    assert repr(together) == repr([best_rate(*each, window_s) for each in several])
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), finite), min_size=1, max_size=80), st.floats(0.1, 20))

@@ -1,7 +1,7 @@
 """Samples of all processes at one precision → what was measured, with intervals and doubts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from lynxbench.model.result import RULES, Excluded, Percentile, SloOutcome, Stea
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.stats.batches import best_rate
+from lynxbench.stats.batches import best_rates
 from lynxbench.stats.intervals import log_mean_interval
 from lynxbench.stats.pooled import PooledJudgement, judge_together
 from lynxbench.stats.tails import percentile_interval, percentiles_of_several
@@ -44,24 +44,58 @@ def measure_precision(
 
     `rules` is the edition of the rules: a kept result is verified by its own.
     """
+    return measure_precisions(contract, [(samples, unit)], rules)[0]
+
+
+def measure_precisions(
+    contract: Contract, several: Sequence[tuple[Sequence[ProcessSamples], str]], rules: int = RULES
+) -> list[MeasuredPrecision]:
+    """The same of several precisions, each with the unit that it counts; what is alike of them is computed together."""
+    protocol, asked = contract.protocol, _asked_percentiles(contract.objective.slo)
+    found = [_found(contract, samples, rules) for samples, _ in several]
+    latencies = [_latencies(samples, judged) for (samples, _), (judged, _) in zip(several, found, strict=True)]
+    of_each = [(parts, asked.get(metric, PERCENTILES)) for known in latencies for metric, parts in known.items()]
+    bounded = iter(bounded_percentiles(of_each, protocol.confidence, rules))
+    busy = [(*busy_time(each.iterations), each.iterations.units) for samples, _ in several for each in samples]
+    rates = iter(best_rates(busy, protocol.steady.window_s))
+    peaks = [max(next(rates) for _ in samples) for samples, _ in several]
+    return [
+        _measured(contract, samples, unit, judged, together, peak, {metric: next(bounded) for metric in known})
+        for (samples, unit), (judged, together), peak, known in zip(several, found, peaks, latencies, strict=True)
+    ]
+
+
+def _found(
+    contract: Contract, samples: Sequence[ProcessSamples], rules: int
+) -> tuple[Sequence[FoundPhases], PooledJudgement]:
+    """The phases of each process, and what all of them together come to."""
     protocol = contract.protocol
     judged = [find_phases(process.iterations, protocol, rules) for process in samples]
     together = judge_together([phases.judgement for phases in judged], protocol.steady.drift)
     if together.pooled:
         judged = [mark_steady(process.iterations, phases) for process, phases in zip(samples, judged, strict=True)]
+    return judged, together
+
+
+def _measured(
+    contract: Contract,
+    samples: Sequence[ProcessSamples],
+    unit: str,
+    judged: Sequence[FoundPhases],
+    together: PooledJudgement,
+    peak: float,
+    bounded: Mapping[str, Mapping[float, Percentile]],
+) -> MeasuredPrecision:
+    protocol = contract.protocol
     run_means = tuple(mean_rate(process, phases.counted) for process, phases in zip(samples, judged, strict=True))
     overall = log_mean_interval(np.array(run_means), protocol.confidence)
     steady = _steady(samples, judged, together)
     figure = figure_of(overall, f"{unit}s/s")
-    latencies = _latencies(samples, judged)
-    asked = _asked_percentiles(contract.objective.slo)
-    of_each = [(parts, asked.get(metric, PERCENTILES)) for metric, parts in latencies.items()]
-    bounded = dict(zip(latencies, bounded_percentiles(of_each, protocol.confidence, rules), strict=True))
     return MeasuredPrecision(
         processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, judged, strict=True)),
         throughput=figure,
         sustained=figure if steady.verdict is SteadyVerdict.STEADY else None,
-        peak=_peak(samples, protocol.steady.window_s, unit),
+        peak=Figure(low=None, estimate=peak, high=None, unit=f"{unit}s/s"),
         latency_ms={metric: tuple(known[p] for p in PERCENTILES) for metric, known in bounded.items()},
         steady=steady,
         slo=tuple(
@@ -87,11 +121,6 @@ def mean_rate(process: ProcessSamples, counted: Mask) -> float:
     """Units a second over the counted iterations; NaN where there are none."""
     seconds = float(process.iterations.seconds[counted].sum())
     return float(process.iterations.units[counted].sum()) / seconds if seconds > 0 else math.nan
-
-
-def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figure:
-    best = max(best_rate(*busy_time(process.iterations), process.iterations.units, window_s) for process in samples)
-    return Figure(low=None, estimate=best, high=None, unit=f"{unit}s/s")
 
 
 def _steady(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases], together: PooledJudgement) -> Steady:

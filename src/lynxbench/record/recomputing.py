@@ -11,13 +11,13 @@ from lynxbench.load.rolling import read_slices
 from lynxbench.measure.device_conditions import known_values
 from lynxbench.measure.energy import energy_per_request, energy_per_unit
 from lynxbench.measure.interruptions import CLOCK_STEP_S
-from lynxbench.measure.precision_figures import measure_precision
+from lynxbench.measure.precision_figures import measure_precisions
 from lynxbench.measure.validity import without_figures
 from lynxbench.model.activity import WALL_STEP
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result, Validity, ValidityVerdict
-from lynxbench.model.samples import CountedProcess
+from lynxbench.model.samples import CountedProcess, ProcessSamples
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.standing import WRITTEN_TO
 from lynxbench.model.verification import Check, cannot, fails, holds
@@ -103,15 +103,16 @@ def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Re
         return Recomputed({}, (), unknown={"throughput": "the request records of the run are not here"})
     if result.contract.protocol.duration_s is not None:
         return Recomputed({}, (), unknown={"throughput": "the slices of the run are not here"})
-    parts: dict[Precision, PrecisionResult] = {}
-    counted: list[CountedProcess] = []
+    of_each: list[tuple[PrecisionResult, list[ProcessSamples], str]] = []
     for stated in result.per_precision:
         mine = [process.samples for process in processes if process.samples.precision == stated.precision.value]
-        if not mine:
-            continue
         figure = stated.throughput or stated.peak or stated.sustained
-        unit = figure.unit.removesuffix("s/s") if figure is not None else "unit"
-        measured = measure_precision(result.contract, mine, unit, result.rules)
+        if mine:
+            of_each.append((stated, mine, figure.unit.removesuffix("s/s") if figure is not None else "unit"))
+    together = measure_precisions(result.contract, [(mine, unit) for _, mine, unit in of_each], result.rules)
+    parts: dict[Precision, PrecisionResult] = {}
+    counted: list[CountedProcess] = []
+    for (stated, mine, _), measured in zip(of_each, together, strict=True):
         counted += measured.processes
         part = with_figures(stated.model_copy(update={"restarts": len(mine)}), measured)
         parts[stated.precision] = without_figures(part) if result.validity.verdict is ValidityVerdict.VOID else part

@@ -17,10 +17,11 @@ Mask = npt.NDArray[np.bool_]
 
 def autocorrelation(values: Numbers) -> Floats:
     """Autocorrelation at lags 0…n-1 by FFT (biased, hence positive definite); zeros beyond lag 0 for a constant."""
-    return _autocorrelation(as_series(values))
+    return autocorrelation_of(as_series(values))
 
 
-def _autocorrelation(series: Floats) -> Floats:
+def autocorrelation_of(series: Floats) -> Floats:
+    """The same of what is known to be a series."""
     if series.size == 0:
         return np.empty(0, dtype=np.float64)
     centred = series - series.sum() / series.size
@@ -31,7 +32,7 @@ def _autocorrelation(series: Floats) -> Floats:
     if peak <= ROUNDING * float(np.abs(series).max()):
         return acf
     centred = centred / peak
-    size = _transform_size(series.size)
+    size = transform_size(series.size)
     spectrum = np.fft.rfft(centred, size)
     covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)[: series.size]
     return np.asarray(covariance / covariance[0], dtype=np.float64)
@@ -80,7 +81,7 @@ def exceedance_times(masks: Sequence[Mask]) -> list[list[float]]:
     by_size: dict[int, list[int]] = {}
     for number, beyond in enumerate(masks):
         rows, count = beyond.shape
-        size = _transform_size(count)
+        size = transform_size(count)
         if count < 4:
             times[number] = [1.0] * rows
         elif rows * size > AT_ONCE:  # then it is the transform that takes long: whether it is needed is seen first
@@ -97,36 +98,35 @@ def _times_together(masks: Sequence[Mask], size: int) -> list[list[float]]:
     """Each row is computed as `_integrated_time` computes it alone, so that not a bit differs."""
     rows = [len(beyond) for beyond in masks]
     ends = np.cumsum(rows).tolist()
-    hits = np.concatenate([np.add.reduce(beyond, axis=1, dtype=np.intp) for beyond in masks])
-    mean = hits / np.repeat([beyond.shape[1] for beyond in masks], rows)
-    peak = np.maximum(1.0 - mean, mean)
-    above, below = ((1.0 - mean) / peak)[:, None], ((0.0 - mean) / peak)[:, None]
-    series = np.zeros((ends[-1], size))
+    counts = np.repeat([beyond.shape[1] for beyond in masks], rows)
+    longest = int(counts.max())
+    series = np.zeros((ends[-1], longest), dtype=bool)
     for end, beyond in zip(ends, masks, strict=True):
-        mine = slice(end - len(beyond), end)
-        series[mine, : beyond.shape[1]] = np.where(beyond, above[mine], below[mine])
-    spectrum = np.fft.rfft(series, size)
+        series[end - len(beyond) : end, : beyond.shape[1]] = beyond
+    mean = np.add.reduce(series, axis=1, dtype=np.intp) / counts
+    peak = np.maximum(1.0 - mean, mean)
+    centred = np.where(series, ((1.0 - mean) / peak)[:, None], ((0.0 - mean) / peak)[:, None])
+    if counts.min() < longest:
+        centred[np.arange(longest) >= counts[:, None]] = 0.0
+    spectrum = np.fft.rfft(centred, size)
     covariance = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size)
-    longest = max(beyond.shape[1] for beyond in masks) // 2 * 2
-    acf = covariance[:, :longest] / covariance[:, :1]
-    pairs = acf[:, 0::2] + acf[:, 1::2]
-    none = np.ones((len(pairs), 1), dtype=bool)
-    stops = np.concatenate((pairs <= 0, none), axis=1).argmax(axis=1).tolist()
-    falling = np.minimum.accumulate(pairs, axis=1)
-    return [
-        [_time_of(falling[row, : min(stops[row], beyond.shape[1] // 2)]) for row in range(end - len(beyond), end)]
-        for end, beyond in zip(ends, masks, strict=True)
-    ]
+    acf = covariance[:, : longest // 2 * 2] / covariance[:, :1]
+    falling = np.minimum.accumulate(acf[:, 0::2] + acf[:, 1::2], axis=1)
+    ended = falling <= 0
+    stops = np.minimum(np.where(ended[:, -1], ended.argmax(axis=1), falling.shape[1]), counts // 2).tolist()
+    times = [_time_of(row[:stop]) for row, stop in zip(falling, stops, strict=True)]
+    return [times[end - many : end] for end, many in zip(ends, rows, strict=True)]
 
 
-def _transform_size(count: int) -> int:
+def transform_size(count: int) -> int:
+    """Of a transform of so many values in which no lag meets its own end."""
     return 1 << (2 * count - 1).bit_length()
 
 
 def _integrated_time(series: Floats) -> float:
     if series.size < 4:
         return 1.0
-    acf = _autocorrelation(series)
+    acf = autocorrelation_of(series)
     even = acf.size // 2 * 2
     pairs = acf[0:even:2] + acf[1:even:2]
     negative = pairs <= 0

@@ -1,6 +1,8 @@
 """Batch means over time windows: units are apportioned exactly and gaps count as gaps."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +11,15 @@ from lynxbench.errors import BadSeries
 from lynxbench.stats.arrays import Floats, Numbers, as_series
 
 SLIDES_PER_WINDOW = 20  # the best window is searched in steps of 1/20 of its width
+EDGES_TOGETHER = 1 << 18
+"""Of several runs: what is laid out for them stays within some megabytes."""
+LATEST_NS = 1 << 62
+"""Runs that are laid one behind another end before an integer does."""
 MOST_EDGES = 20_000_000
 """Some days in steps of 10 ms. More of them come from a damaged stamp, and would fill the memory."""
 Instants = npt.NDArray[np.int64]
+KnownSamples: TypeAlias = "tuple[Instants, Instants, Floats, int]"
+"""Starts and ends since the first start, the units of each sample, and the span of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +52,40 @@ def window_means(
     return Windows((edges[:-1] + edges[1:]) / 2e9, widths, sums)
 
 
+Samples: TypeAlias = "tuple[npt.ArrayLike, npt.ArrayLike, Numbers | float]"
+"""Starts and ends of samples, and their units."""
+
+
 def best_rate(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float, window_s: float = 1.0) -> float:
     """The highest rate in any window of `window_s`: the peak that is held against the sustained rate."""
-    starts, ends, amounts, span = _samples(start_ns, end_ns, units)
-    width_ns = _width_ns(window_s)
-    over_all = float(amounts.sum()) / (span / 1e9)
-    if span <= width_ns:
+    return best_rates([(start_ns, end_ns, units)], window_s)[0]
+
+
+def best_rates(several: Sequence[Samples], window_s: float = 1.0) -> list[float]:
+    """The same of several runs; the units of short ones are apportioned together."""
+    width_ns, known = _width_ns(window_s), [_samples(*samples) for samples in several]
+    step, spans = max(1, width_ns // SLIDES_PER_WINDOW), [span for _, _, _, span in known]
+    for span in spans:
+        _refuse_endless(span, step)
+    if sum(span // step + 2 for span in spans) > EDGES_TOGETHER or sum(spans) + len(spans) > LATEST_NS:
+        return [rate for samples in known for rate in _best_rates([samples], step, width_ns)]
+    return _best_rates(known, step, width_ns)
+
+
+def _best_rates(known: Sequence[KnownSamples], step: int, width_ns: int) -> list[float]:
+    edges = [np.append(np.arange(0, span, step, dtype=np.int64), span) for _, _, _, span in known]
+    return [
+        _best_of(float(amounts.sum()) / (span / 1e9), sums, each, step, width_ns)
+        for (_, _, amounts, span), sums, each in zip(known, _apportion_each(known, edges), edges, strict=True)
+    ]
+
+
+def _best_of(over_all: float, sums: Floats, edges: Instants, step: int, width_ns: int) -> float:
+    """The highest rate of windows that begin at an edge; of a run that is no longer than one, its rate over all."""
+    if edges[-1] <= width_ns:
         return over_all
-    step = max(1, width_ns // SLIDES_PER_WINDOW)
-    _refuse_endless(span, step)
     per_window = -(-width_ns // step)
-    edges = np.append(np.arange(0, span, step, dtype=np.int64), span)
-    done = np.concatenate(([0.0], np.cumsum(_apportion(starts, ends, amounts, edges))))
+    done = np.concatenate(([0.0], np.cumsum(sums)))
     begin = np.arange(max(1, edges.size - per_window))
     finish = np.minimum(begin + per_window, edges.size - 1)
     widths = (edges[finish] - edges[begin]) / 1e9
@@ -64,10 +94,7 @@ def best_rate(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | f
     return float(rates[full].max()) if np.any(full) else over_all
 
 
-def _samples(
-    start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float
-) -> tuple[Instants, Instants, Floats, int]:
-    """Starts and ends since the first start, the units of each sample, and the span of all."""
+def _samples(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float) -> KnownSamples:
     starts = np.asarray(start_ns, dtype=np.int64)
     ends = np.asarray(end_ns, dtype=np.int64)
     if starts.ndim != 1 or starts.shape != ends.shape:
@@ -100,12 +127,36 @@ def _width_ns(window_s: float) -> int:
     return width
 
 
-def _apportion(starts: Instants, ends: Instants, amounts: Floats, edges: Instants) -> Floats:
-    """Each sample's units over the windows it touches, by the time it spends in each."""
+def _apportion_each(known: Sequence[KnownSamples], edges: Sequence[Instants]) -> list[Floats]:
+    """The units of each run over its own windows; runs are laid one behind another, an instant apart."""
+    if not known:
+        return []
+    begins = np.concatenate(([0], np.cumsum([span + 1 for _, _, _, span in known])[:-1])).tolist()
+    starts, ends = (
+        np.concatenate([samples[side] + begin for samples, begin in zip(known, begins, strict=True)]) for side in (0, 1)
+    )
+    amounts = np.concatenate([samples[2] for samples in known])
+    together = np.concatenate([each + begin for each, begin in zip(edges, begins, strict=True)])
+    sizes = np.array([each.size for each in edges])
+    last, counts = np.cumsum(sizes), [samples[0].size for samples in known]
+    sums = _apportion(starts, ends, amounts, together, np.repeat(last - sizes, counts), np.repeat(last - 2, counts))
+    return [sums[end - each.size : end - 1] for end, each in zip(last.tolist(), edges, strict=True)]
+
+
+def _apportion(
+    starts: Instants,
+    ends: Instants,
+    amounts: Floats,
+    edges: Instants,
+    lowest: int | Instants = 0,
+    highest: int | Instants | None = None,
+) -> Floats:
+    """Each sample's units over the windows it touches, by the time it spends in each; within windows of its own."""
     count = edges.size - 1
-    first = np.clip(np.searchsorted(edges, starts, side="right") - 1, 0, count - 1)
+    highest = count - 1 if highest is None else highest
+    first = np.clip(np.searchsorted(edges, starts, side="right") - 1, lowest, highest)
     # A sample that ends on an edge belongs to the window it ends in, not to the next one.
-    last = np.maximum(first, np.clip(np.searchsorted(edges, ends, side="left") - 1, 0, count - 1))
+    last = np.maximum(first, np.clip(np.searchsorted(edges, ends, side="left") - 1, lowest, highest))
     inside = first == last
     sums = np.bincount(first[inside], weights=amounts[inside], minlength=count).astype(np.float64)
     across = np.flatnonzero(~inside)

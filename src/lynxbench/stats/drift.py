@@ -18,6 +18,8 @@ MIN_DEGREES = 2.0  # a heavily correlated short series keeps a very wide interva
 MSER_BATCH = 5
 MIN_BATCHES = 12  # fewer batches than this and the batches shrink, down to single points
 SPARED_END = 5  # batches at the end that are no candidates: the statistic is unstable there (White 1997)
+HEAD_SHARE = 0.1  # of what is counted: the part in which a leftover of the warm-up shows
+MIN_HEAD = 3  # points
 LATEST = 0.5  # of the run: a truncation point beyond half of it means that the run had not settled
 
 
@@ -41,8 +43,8 @@ def mser(values: Floats) -> Truncation:
     if count < 4:
         return Truncation(0, 0)
     # The batches end with the last point, so that no recent point is left out.
-    means = values[values.size - count * batch :].reshape(count, batch).mean(axis=1)
-    centred = means - means.mean()
+    means = np.add.reduce(values[values.size - count * batch :].reshape(count, batch), axis=1) / batch
+    centred = means - mean_of(means)
     left = np.arange(count, 0, -1, dtype=np.float64)
     tail_sum = np.cumsum(centred[::-1])[::-1]
     tail_squares = np.cumsum((centred * centred)[::-1])[::-1]
@@ -86,7 +88,7 @@ def noise_of(residuals: Floats) -> Noise:
     # First-order bias of φ about a fitted line (Tjøstheim & Paulsen 1983); without it short series look too sure.
     phi = min(max(raw_phi + (2 + 4 * raw_phi) / count, 0.0), MAX_PHI)
     white = residuals[1:] - phi * residuals[:-1]
-    lags = int(4 * (count / 100) ** (2 / 9))  # Newey & West (1994)
+    lags = kernel_lags(count)
     variance = float(white @ white)
     long_run = variance
     for lag in range(1, min(lags, white.size - 1) + 1):
@@ -97,6 +99,16 @@ def noise_of(residuals: Floats) -> Noise:
     marginal = power / max(count - 2, 1)
     n_eff = min(float(count), count * marginal / long_run_variance)
     return Noise(math.sqrt(marginal), math.sqrt(max(long_run_variance, marginal)), n_eff, phi)
+
+
+def kernel_lags(count: int) -> int:
+    """Lags of the kernel for so many points (Newey & West 1994)."""
+    return int(4 * (count / 100) ** (2 / 9))
+
+
+def head_points(count: int) -> int:
+    """Points of the head of so many."""
+    return max(MIN_HEAD, round(HEAD_SHARE * count))
 
 
 def total_drift(

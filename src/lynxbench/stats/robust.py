@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.stats.arrays import Floats
+from lynxbench.stats.arrays import Floats, mean_of, median_of
 
 MAD_TO_SIGMA = 1.4826  # median absolute deviation -> sigma of a normal law (Rousseeuw & Croux 1993)
 MEAN_ABS_TO_SIGMA = 1.2533  # mean absolute deviation -> sigma, where more than half of the deviations are zero
@@ -33,7 +33,9 @@ def running_median(values: Floats, width: int) -> Floats:
     half = min(width // 2, (values.size - 1) // 2)
     if half == 0:
         return values.copy()
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(values, half, mode="reflect"), 2 * half + 1)
+    mirrored = np.concatenate((values[half:0:-1], values, values[-2 : -half - 2 : -1]))
+    # what numpy's own view of sliding windows looks at first takes longer than the medians of a short series
+    windows = np.ndarray((values.size, 2 * half + 1), values.dtype, mirrored, strides=2 * mirrored.strides)
     return np.asarray(np.partition(windows, half, axis=1)[:, half], dtype=np.float64)
 
 
@@ -42,8 +44,8 @@ def robust_sigma(residuals: Floats) -> float:
     if residuals.size == 0:
         return 0.0
     magnitudes = np.abs(residuals)
-    sigma = MAD_TO_SIGMA * float(np.median(magnitudes))
-    return sigma if sigma > 0 else MEAN_ABS_TO_SIGMA * float(np.mean(magnitudes))
+    sigma = MAD_TO_SIGMA * median_of(magnitudes)
+    return sigma if sigma > 0 else MEAN_ABS_TO_SIGMA * mean_of(magnitudes)
 
 
 def tame_outliers(values: Floats, *, width: int, limit_sigmas: float, level_out: bool = False) -> Tamed:
@@ -68,6 +70,8 @@ def outliers_trend(places: npt.NDArray[np.int64], sizes: Floats, count: int) -> 
     Their mean adds to the level although they were pulled in for its tests. Three statistics, each standard normal
     where nothing changes: their place weighted by size, the rank correlation of size with order, and that of spacing.
     """
+    if not places.size:
+        return False
     if crowded(places, count):
         return True
     first = np.flatnonzero(np.diff(places, prepend=-2) > 1)  # neighbours are one event

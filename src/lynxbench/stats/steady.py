@@ -16,13 +16,15 @@ import numpy.typing as npt
 
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.verdicts import SteadyVerdict
-from lynxbench.stats.arrays import Floats, Numbers, as_series, mean_of
-from lynxbench.stats.autocorrelation import autocorrelation
+from lynxbench.stats.arrays import Floats, Numbers, as_series, deviation_of, mean_of
+from lynxbench.stats.cycles import find_cycle
 from lynxbench.stats.drift import (
+    HEAD_SHARE,
     LATEST,
     Noise,
     Truncation,
     head_excess,
+    head_points,
     mser,
     noise_of,
     straight_line,
@@ -31,6 +33,7 @@ from lynxbench.stats.drift import (
 )
 from lynxbench.stats.intervals import check_confidence, student_quantile
 from lynxbench.stats.robust import crowded, outliers_trend, tame_outliers
+from lynxbench.stats.settling import surely_unsettled
 
 MIN_POINTS = 12
 OUTLIER_WIDTH = 11  # points of the running median: spikes of up to five are outliers, longer ones are a level
@@ -41,15 +44,11 @@ LATE_POINTS = 2  # … nor any of its last points, where so few are that share
 EXCURSION_T = 5.0  # pays for the search over places and for a noise estimated after the fact
 EXCURSION_SHARES = (1 / 20, 1 / 10, 1 / 5, 1 / 3, 1 / 2)  # lengths of the stretches, of what is counted
 MIN_STRETCH = 3  # points
-HEAD_SHARE = 0.1  # of what is counted: the part in which a leftover of the warm-up shows
-MIN_HEAD = 3  # points
+JUMP_ROUNDING = 1e-13  # of the largest value and by point: a hundred times what the sums are off by
 ADVANCES = 40  # a head that has not settled moves the start on by 1/40 of the run
 CUT_T = 2.0  # standard errors by which the cut part must differ from the rest to be cut at all
 MARGIN = 1.0  # of a head, left out on top of the cut: noise hides the last of a settling
 TRANSIENT_T = 4.0  # what was cut is a warm-up, and not the first part of a drift, when a line cannot reach back to it
-MIN_CYCLES = 6  # whole periods before a cycle is called stationary
-CYCLE_PEAK = 0.3  # autocorrelation one period on …
-CYCLE_TROUGH = -0.3  # … and half a period on
 STEP_ADVANTAGE = 0.8  # residual squares of a step over those of a line, below which a change is called a step
 WEAK_LEVEL = 2.0  # noise beyond twice the mean: relative drift has no meaning
 
@@ -120,7 +119,7 @@ def judge_steady(
     cut = mser(tamed)
     first = cut.points if _cut_matters(tamed, cut.points) else 0
     view = _settled_view(tamed, _past_leading_outliers(first, outliers), level, drift_bound, horizon or 0)
-    if view.mean == 0 or abs(view.mean) * WEAK_LEVEL < float(np.std(view.points)):
+    if view.mean == 0 or abs(view.mean) * WEAK_LEVEL < deviation_of(view.points):
         return _no_figures(series, SteadyReason.NO_LEVEL)
     start, noise, period = view.start, view.noise, view.period
     verdict, reason = _decide(tamed, cut, view, drift_bound)
@@ -189,8 +188,7 @@ def _head(series: Floats, start: int, confidence: float) -> _Head:
     if period:
         line = straight_line(points)
     noise = noise_of(line[1])
-    few = max(MIN_HEAD, round(HEAD_SHARE * points.size))
-    excess = head_excess(points, noise, confidence, few).scaled(1 / mean if mean else math.nan)
+    excess = head_excess(points, noise, confidence, head_points(points.size)).scaled(1 / mean if mean else math.nan)
     return _Head(start, change, points, mean, noise, period, line[0], excess)
 
 
@@ -239,8 +237,12 @@ def _settled_view(series: Floats, start: int, confidence: float, bound: float, h
     """
     first = head = _head(series, start, confidence)
     step = max(1, series.size // ADVANCES)
-    while not head.excess.inside(-bound, bound) and head.start + step <= series.size * LATEST:
-        head = _head(series, head.start + step, confidence)
+    if not head.excess.inside(-bound, bound):
+        starts = np.arange(first.start + step, int(series.size * LATEST) + 1, step)
+        for later in starts[~surely_unsettled(series, starts, confidence, bound)].tolist():
+            head = _head(series, later, confidence)
+            if head.excess.inside(-bound, bound):
+                break
     if not head.excess.inside(-bound, bound):
         head = first
     elif head.start > 0:
@@ -273,7 +275,7 @@ def _no_figures(series: Floats, reason: SteadyReason) -> SteadyJudgement:
 def _level(counted: Floats, noise: Noise, confidence: float) -> Interval:
     """Mean with Student's interval on the effective count."""
     mean, n_eff = mean_of(counted), max(noise.n_eff, 2.0)
-    reach = student_quantile((1 + confidence) / 2, n_eff - 1) * float(np.std(counted, ddof=1)) / math.sqrt(n_eff)
+    reach = student_quantile((1 + confidence) / 2, n_eff - 1) * deviation_of(counted, 1) / math.sqrt(n_eff)
     return Interval(mean - reach, mean, mean + reach)
 
 
@@ -299,20 +301,27 @@ def _past_leading_outliers(start: int, outliers: npt.NDArray[np.int64]) -> int:
     return start
 
 
-def _stretches(series: Floats) -> Iterator[tuple[int, int]]:
-    """For each length looked at, the stretch that departs most from the rest."""
+def _stretches(series: Floats) -> Iterator[tuple[int, int, float]]:
+    """For each length looked at, the stretch that departs most from the rest, and the sum of its departures."""
     total = np.concatenate(([0.0], np.cumsum(series - mean_of(series))))
     for share in EXCURSION_SHARES:
         length = max(MIN_STRETCH, round(share * series.size))
         if series.size - length >= MIN_STRETCH:
-            start = int(np.argmax(np.abs(total[length:] - total[:-length])))
-            yield start, start + length
+            departures = total[length:] - total[:-length]
+            start = int(np.argmax(np.abs(departures)))
+            yield start, start + length, float(departures[start])
 
 
 def _has_excursion(series: Floats, bound: float) -> bool:
     """Whether some stretch departs from the rest by more than the bound, beyond doubt."""
-    places = np.arange(series.size)
-    return any(_apart(series, (places >= start) & (places < end), bound) for start, end in _stretches(series))
+    count, places = series.size, np.arange(series.size)
+    # The departures tell the jump but for rounding: where it is below the bound by more, no stretch is laid out.
+    least = bound * abs(mean_of(series)) - JUMP_ROUNDING * count * float(np.abs(series).max())
+    return any(
+        _apart(series, (places >= start) & (places < end), bound)
+        for start, end, sum_apart in _stretches(series)
+        if abs(sum_apart) * count > least * (end - start) * (count - end + start)
+    )
 
 
 def _apart(series: Floats, inside: npt.NDArray[np.bool_], bound: float) -> bool:
@@ -334,30 +343,11 @@ def _kind_of_change(series: Floats, otherwise: SteadyReason) -> SteadyReason:
     total = np.concatenate(([0.0], np.cumsum(centred)))
     places = np.arange(MIN_STRETCH, n - MIN_STRETCH + 1)
     left_by_step = power - float(np.max(total[places] ** 2 * n / (places * (n - places)), initial=0.0))
-    explained = [(total[b] - total[a]) ** 2 * n / ((b - a) * (n - b + a)) for a, b in _stretches(series)]
+    explained = [apart**2 * n / ((b - a) * (n - b + a)) for a, b, apart in _stretches(series)]
     left_by_stretch = power - max(explained, default=0.0)
     if left_by_step < STEP_ADVANTAGE * left_by_line:
         return SteadyReason.EXCURSION if left_by_stretch < STEP_ADVANTAGE * left_by_step else SteadyReason.STEP
     return SteadyReason.EXCURSION if left_by_stretch < STEP_ADVANTAGE * left_by_line else otherwise
-
-
-def find_cycle(residuals: Floats) -> int:
-    """Period in points of a cycle that repeats at least MIN_CYCLES times, or 0."""
-    longest = residuals.size // MIN_CYCLES
-    if longest < 4 or not np.any(residuals):
-        return 0
-    acf = autocorrelation(residuals)[: longest + 2]
-    negative = np.flatnonzero(acf < 0)
-    if negative.size == 0:
-        return 0
-    first = int(negative[0])
-    later = acf[first : longest + 1]
-    if later.size == 0:
-        return 0
-    period = first + int(np.argmax(later))
-    if acf[period] < CYCLE_PEAK or acf[period // 2] > CYCLE_TROUGH:
-        return 0
-    return period if period >= 4 else 0
 
 
 def _cycles(series: Floats, period: int) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -79,10 +79,11 @@ def percentiles_of_several(
     within = [[one.within(confidence) for one in of] for _, of in asked]
     further = [{at for _, _, places in known for at in places} for known in within]
     _learn([(processes, places) for (processes, _), places in zip(asked, further, strict=True)])
-    return [
-        _widened(processes, of, [one.bounds(confidence, *two) for one, two in zip(of, known, strict=True)], confidence)
-        for (processes, of), known in zip(asked, within, strict=True)
+    bounds = [
+        [one.bounds(confidence, *two) for one, two in zip(of, known, strict=True)]
+        for (_, of), known in zip(asked, within, strict=True)
     ]
+    return _widened(asked, bounds, confidence)
 
 
 def _asked_of(parts: Sequence[Floats], percentiles: Sequence[float]) -> tuple[_Processes, list[_Asked]]:
@@ -96,16 +97,26 @@ def _asked_of(parts: Sequence[Floats], percentiles: Sequence[float]) -> tuple[_P
 
 
 def _widened(
-    processes: _Processes, asked: Sequence[_Asked], bounds: list[Interval], confidence: float
-) -> list[Interval]:
-    """Bounds with what processes differ by; one process speaks for itself alone."""
-    if len(processes.parts) < 2:
-        return bounds
-    if processes.degrees < FEWEST_DEGREES:
-        return [Interval(math.nan, each.estimate, math.nan) for each in bounds]
-    wider = _between(processes, [one.level for one in asked], confidence)
-    reaches = _share_reaches(processes, {at for one in asked for at in one.places}, confidence)
-    return [one.widened(reaches, *two) for one, *two in zip(asked, bounds, wider, strict=True)]
+    asked: Sequence[tuple[_Processes, Sequence[_Asked]]], bounds: list[list[Interval]], confidence: float
+) -> list[list[Interval]]:
+    """Bounds with what processes differ by, of sets with as many processes together; one process speaks for itself."""
+    widened = list(bounds)
+    alike: dict[int, list[int]] = {}
+    for number, (processes, of) in enumerate(asked):
+        if len(processes.parts) > 1 and processes.degrees < FEWEST_DEGREES:
+            widened[number] = [Interval(math.nan, each.estimate, math.nan) for each in bounds[number]]
+        elif len(processes.parts) > 1 and of:
+            alike.setdefault(len(processes.parts), []).append(number)
+    for numbers in alike.values():
+        several = [(asked[number][0], [one.level for one in asked[number][1]]) for number in numbers]
+        wider = iter(_between(several, confidence))
+        for number in numbers:
+            processes, of = asked[number]
+            reaches = _share_reaches(processes, {at for one in of for at in one.places}, confidence)
+            widened[number] = [
+                one.widened(reaches, each, next(wider)) for one, each in zip(of, bounds[number], strict=True)
+            ]
+    return widened
 
 
 class _Processes:
@@ -116,6 +127,7 @@ class _Processes:
         self.ordered = [np.sort(part) for part in parts]
         self.pooled = np.sort(np.concatenate(parts))
         self.sizes = np.array([part.size for part in parts], dtype=np.float64)
+        self.total = float(np.add.reduce(self.sizes))
         self.counts = [part.size for part in parts]
         self.degrees = _degrees(self.sizes)
         self.times: dict[tuple[int, int], float] = {}
@@ -215,7 +227,7 @@ def _share_reaches(processes: _Processes, places: Collection[float], confidence:
     """By place, the half width of Student's interval of the share beyond it over processes."""
     sizes, degrees = processes.sizes, processes.degrees
     hits = np.array([processes.hits(at) for at in places], dtype=np.float64)
-    total = float(np.add.reduce(sizes))
+    total = processes.total
     shares = np.add.reduce(hits, axis=1) / total
     squares = np.add.reduce((hits - shares[:, None] * sizes) ** 2, axis=1).tolist()
     student = student_quantile((1 + confidence) / 2, degrees)
@@ -228,34 +240,33 @@ def _degrees(sizes: Floats) -> float:
     return float(sizes.sum() ** 2 / (sizes @ sizes)) - 1
 
 
-def _between(processes: _Processes, levels: Sequence[float], confidence: float) -> list[Interval]:
+def _between(several: Sequence[tuple[_Processes, Sequence[float]]], confidence: float) -> Iterator[Interval]:
     """Student's interval of a delete-a-process jackknife on logarithms, wider away from the median; for each level.
 
     There a percentile of all processes also depends on how much these differ, of which a few of them say little: the
-    upper bound of that variance moves it further out, and the two reaches add in squares (Zou & Donner 2008).
+    upper bound of that variance moves it further out, and the two reaches add in squares (Zou & Donner 2008). Each set
+    is of as many processes, and a row is computed as it would be alone.
     """
-    tail, sizes, degrees, pooled = (1 - confidence) / 2, processes.sizes, processes.degrees, processes.pooled
-    groups, count = (*processes.ordered, *processes.others), len(sizes)
+    tail, count = (1 - confidence) / 2, len(several[0][0].parts)
+    owners = [processes for processes, levels in several for _ in levels]
+    levels = [level for _, levels in several for level in levels]
     near = [_near(level) for level in levels]
-    values = [
-        [*(_sorted_quantile(pooled, share) for share in shares), *(_sorted_quantile(part, level) for part in groups)]
-        for level, shares in zip(levels, near, strict=True)
-    ]
-    positive = [min(row) > 0 for row in values]
-    known = np.array(values)
-    if all(positive):
-        known = np.log(known)
-    else:
-        known[positive] = np.log(known[positive])
+    known = _values_at(several, near)
+    plain = known[:, 0].tolist()
+    positive = known.min(axis=1) > 0
+    known[positive] = np.log(known[positive])
+    sizes, totals = np.array([each.sizes for each in owners]), np.array([each.total for each in owners])
     alone, left = known[:, -2 * count : -count], known[:, -count:]
     apart = left - (np.add.reduce(left, axis=1) / count)[:, None]
     spread = (np.add.reduce(apart * apart, axis=1) / count).tolist()
-    total = np.add.reduce(sizes)
-    middle = np.add.reduce(alone * sizes, axis=1) / total
-    variances = (np.add.reduce((alone - middle[:, None]) ** 2 * sizes, axis=1) / total).tolist()
-    student, chance = student_quantile(1 - tail, degrees), _gamma_quantile(degrees / 2, tail)
+    middle = np.add.reduce(alone * sizes, axis=1) / totals
+    variances = (np.add.reduce((alone - middle[:, None]) ** 2 * sizes, axis=1) / totals).tolist()
     reaches: list[tuple[float, float]] = []
-    for level, shares, places, jackknifed, seen in zip(levels, near, known.tolist(), spread, variances, strict=True):
+    for owner, level, shares, places, jackknifed, seen in zip(
+        owners, levels, near, known[:, :4].tolist(), spread, variances, strict=True
+    ):
+        degrees = owner.degrees
+        student, chance = student_quantile(1 - tail, degrees), _gamma_quantile(degrees / 2, tail)
         reach, variance = student * math.sqrt(jackknifed * (count - 1)), seen * (1 + 1 / degrees)
         # The scale is how far the values move for a step of a normal law: overall, or less where they are dense.
         steps = _normal_quantiles(shares)
@@ -269,12 +280,25 @@ def _between(processes: _Processes, levels: Sequence[float], confidence: float) 
         reaches.append((reach, wide) if level >= 0.5 else (wide, reach))
     with np.errstate(over="ignore"):
         factors = np.exp(np.array([(-below, above) for below, above in reaches])).tolist()
-    return [
-        Interval(row[0] * low, row[0], row[0] * high)
-        if above_zero
-        else Interval(row[0] - below, row[0], row[0] + above)
-        for row, above_zero, (below, above), (low, high) in zip(values, positive, reaches, factors, strict=True)
-    ]
+    for value, above_zero, (below, above), (low, high) in zip(plain, positive.tolist(), reaches, factors, strict=True):
+        bounds = (value * low, value * high) if above_zero else (value - below, value + above)
+        yield Interval(bounds[0], value, bounds[1])
+
+
+def _values_at(several: Sequence[tuple[_Processes, Sequence[float]]], near: Sequence[tuple[float, ...]]) -> Floats:
+    """A row for each level: values near it of all processes, then that of each, and of all without each."""
+    columns = [[each.pooled, *each.ordered, *each.others] for each, _ in several]
+    wide, many = len(near[0]), [len(levels) for _, levels in several]
+    shares = np.array([(*row, *row[:1] * (len(columns[0]) - 1)) for row in near])
+    sizes = np.repeat([[*[row[0].size] * wide, *(column.size for column in row[1:])] for row in columns], many, axis=0)
+    places = np.minimum(np.maximum(np.ceil(shares * sizes - 1e-9).astype(np.int64) - 1, 0), sizes - 1)
+    values, end = np.empty(places.shape), 0
+    for row, count in zip(columns, many, strict=True):
+        mine, end = slice(end, end + count), end + count
+        values[mine, :wide] = row[0][places[mine, :wide]]
+        for number, column in enumerate(row[1:], wide):
+            values[mine, number] = column[places[mine, number]]
+    return values
 
 
 def _near(level: float) -> tuple[float, float, float, float]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lynxbench.errors import BadResult
-from lynxbench.evidence.array_file import read_arrays
+from lynxbench.evidence.array_file import _plain_column, read_arrays
 from lynxbench.evidence.sample_file import COLUMNS, encode_samples, read_samples
 
 
@@ -96,6 +96,36 @@ def test_what_numpy_wrote_is_read_as_it_was(tmp_path: Path) -> None:
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
         assert found[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.arange(5), np.arange(6).reshape(3, 2), np.zeros(3, "<i1"), np.array([-0.0, np.nan, np.inf])),
+        *(np.array(["fp32", "é"], dtype="<U20"), np.arange(3, dtype="<u2"), np.ones((1, 3)), np.float32([1.5])),
+    ],
+)
+def test_the_head_of_a_plain_column_is_read_as_bytes(array: np.ndarray) -> None:  # type: ignore[type-arg]
+    data = _stored(array)
+    column = _plain_column(data)
+    assert column is not None
+    np.testing.assert_array_equal(column, array)
+    assert (column.dtype, column.shape, column.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    assert column.flags.aligned
+    assert column.flags.writeable
+    for changed in (data[:-1], data + b"\0", data.replace(b"(", b"(9", 1), data[:8] + b"\1" + data[9:]):
+        assert _plain_column(changed) is None
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.zeros((0, 2)), np.zeros(0), np.zeros(3, ">i4"), np.zeros(2, bool), np.zeros((2, 2, 2)), np.array(3)),
+        *(np.asfortranarray(np.eye(3)), np.zeros(2, [("a", "<i4")]), np.array(["2026"], "datetime64[D]")),
+    ],
+)
+def test_other_heads_are_read_by_numpy(array: np.ndarray) -> None:  # type: ignore[type-arg]
+    assert _plain_column(_stored(array)) is None
 
 
 def _stored(array: np.ndarray) -> bytes:  # type: ignore[type-arg]

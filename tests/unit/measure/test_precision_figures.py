@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.measure.precision_figures import measure_precision
+from lynxbench.measure.precision_figures import measure_precision, measure_precisions
 from lynxbench.measure.validity import Doubt, judge_drift, judge_precision, validity_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import FieldChange, Tier
@@ -129,6 +129,18 @@ def test_missing_processes_and_failures_are_reasons() -> None:
     reasons = validity_of(judge_precision(measured, _contract().protocol, ["out of memory"])).reasons
     assert "a process failed: out of memory" in reasons
     assert "2 of 5 processes finished" in reasons
+
+
+def test_several_precisions_together_are_each_alone() -> None:
+    many = [_process(7, rows=40, slow_start=2), _process(8, rows=33, slow_start=1)]
+    several = [(PROCESSES[:3], "token"), (many, "call"), ([_process(9, rows=5, slow_start=0)], "token")]
+    together = measure_precisions(_contract(), several)
+    for (samples, unit), measured in zip(several, together, strict=True):
+        alone = measure_precision(_contract(), samples, unit)
+        for name in ("throughput", "peak", "latency_ms", "steady", "slo", "run_means"):
+            assert repr(getattr(measured, name)) == repr(getattr(alone, name))
+        assert [p.phase.tolist() for p in measured.processes] == [p.phase.tolist() for p in alone.processes]
+    assert measure_precisions(_contract(), []) == []
 
 
 def test_one_process_gives_an_estimate_without_bounds() -> None:

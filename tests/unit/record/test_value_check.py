@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 from compared import make_attribution, make_precision, make_result
 from lynxbench.attribute.judge.intervention_tests import conclude_interventions
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
+from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import RULES, Result, Validity, ValidityVerdict
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
-from lynxbench.record.value_check import check_attribution, compare, first_difference, plain, under_older_rules
+from lynxbench.record.value_check import (
+    _surely_alike,
+    check_attribution,
+    compare,
+    first_difference,
+    plain,
+    under_older_rules,
+)
 
 ATTRIBUTION = Attribution(
     bottleneck=Category.LAUNCH,
@@ -239,6 +247,43 @@ DOCUMENTS = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("ab1"), inner, max_size=2)),
     max_leaves=6,
 )
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_what_is_surely_alike_does_not_differ(one: Any, two: Any) -> None:
+    for stated, recomputed in ((one, two), (one, one), ([one], (one,))):
+        differ = first_difference(plain(stated), plain(recomputed)) is not None
+        assert not (_surely_alike(stated, recomputed) and differ)
+        assert not (_surely_alike({"a": stated}, {"a": recomputed}) and differ)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(
+            {"restarts": 6},
+            {"restarts": True},
+            {"run_means": (1.0, 2.0)},
+            {"run_means": (math.nan,)},
+        ),
+        *({"validity": DOUBT}, {"throughput": None}, {"latency_ms": {}}, {"attribution": OPEN}),
+        {"throughput": Figure(low=1.0, estimate=math.nextafter(2.0, 3), high=3.0, unit="tokens/s")},
+    ],
+)
+def test_documents_are_alike_field_by_field(change: dict[str, Any]) -> None:
+    figure = Figure(low=1.0, estimate=2.0, high=3.0, unit="tokens/s")
+    part = make_precision().model_copy(update={"throughput": figure, "restarts": 5, "run_means": (1.0, 2.0, 3.0)})
+    assert _surely_alike(part, part.model_copy(deep=True))
+    other = part.model_copy(update=change)
+    assert not _surely_alike(part, other)
+    apart = first_difference(plain(part), plain(other))
+    assert compare("line", part, other) == (holds("line") if apart is None else fails("line", str(apart)))
+
+
+def test_a_bound_that_is_not_known_is_looked_at_closely() -> None:
+    assert _surely_alike(Interval(1.0, 2.0, 3.0), Interval(1.0, 2.0, 3.0))
+    assert not _surely_alike(Interval(math.nan, 2.0, 3.0), Interval(math.nan, 2.0, 3.0))
+    assert not _surely_alike(Interval(1.0, 2.0, 3.0), {"low": 1.0, "estimate": 2.0, "high": 3.0})
 
 
 @given(DOCUMENTS, DOCUMENTS)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.batches import best_rate, best_run, means_by_time, window_means
+from lynxbench.stats import batches
+from lynxbench.stats.batches import best_rate, best_rates, best_run, means_by_time, window_means
 
 S = 1_000_000_000
 
@@ -43,6 +44,14 @@ def test_the_best_rate_is_that_of_the_burst() -> None:
     starts = np.arange(100) * S // 10
     units = np.where((np.arange(100) >= 30) & (np.arange(100) < 40), 2.0, 1.0)
     assert best_rate(starts, starts + S // 10, units, 1.0) == pytest.approx(20)
+
+
+def test_long_runs_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [([0, S], [S, 3 * S], [1.0, 4.0]), ([5], [3 * S], 2.0), ([0, 0], [2 * S, S], [1.0, 1.0])]
+    together = best_rates(runs, 0.5)
+    monkeypatch.setattr(batches, "EDGES_TOGETHER", 3)
+    assert best_rates(runs, 0.5) == together
+    assert best_rates([]) == []
 
 
 def test_the_best_rate_of_a_short_run_is_that_of_the_run() -> None:

@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.signal import lfilter
 
+import steady_one_by_one
 from lynxbench.errors import BadSeries
 from lynxbench.model.verdicts import SteadyVerdict
-from lynxbench.stats.steady import SteadyReason, find_cycle, judge_steady
+from lynxbench.stats.cycles import find_cycle
+from lynxbench.stats.steady import SteadyReason, judge_steady
 
 N = 600
 T = np.arange(N)
@@ -194,3 +198,42 @@ def test_edition_two_of_the_rules_judged_neither() -> None:
     growing = spiked(1, T / N)
     assert judge_steady(growing, judge_outliers=False).verdict is STEADY
     assert judge_steady(growing).reason == "outliers"
+
+
+def drawn_series(rng: np.random.Generator, most: int) -> np.ndarray:
+    """Levels as runs have them, with noise of some kind: white, correlated, with spikes, on a coarse clock, or none."""
+    n = int(rng.integers(12, most))
+    t = np.arange(n)
+    level = [
+        np.ones(n),
+        1 + rng.uniform(-0.3, 1) * np.exp(-t / rng.uniform(1, n / 3)),
+        1 + rng.uniform(-0.2, 0.2) * t / n,
+        1 + rng.uniform(-0.2, 0.2) * (t >= rng.integers(0, n)),
+        1 + rng.uniform(0, 0.2) * np.sin(2 * np.pi * t / rng.uniform(2, n / 2)),
+        rng.standard_normal() + rng.uniform(0, 2) * (t < rng.integers(0, n)),
+    ][rng.integers(0, 6)]
+    noise = lfilter([1.0], [1.0, -rng.uniform(-0.5, 0.95)], rng.standard_normal(n)) * 10 ** rng.uniform(-9, 0)
+    series = (level + noise) * 10 ** rng.uniform(-3, 12)
+    kind = rng.integers(0, 6)
+    if kind == 0:
+        series[rng.integers(0, n, 2)] *= 5
+    if kind == 1:
+        series = np.round(series, max(0, 3 - round(math.log10(np.abs(series).max()))))
+    return np.asarray(level if kind == 2 else -series if kind == 3 else series)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([60, 600]),
+    st.sampled_from([1e-6, 0.001, 0.01, 0.05, 0.5]),
+    st.sampled_from([0.5, 0.9, 0.999]),
+    st.sampled_from([None, 50, 2000]),
+    st.booleans(),
+)
+def test_what_is_left_out_changes_not_a_bit(
+    seed: int, most: int, bound: float, confidence: float, horizon: int | None, judge_outliers: bool
+) -> None:
+    series = drawn_series(np.random.default_rng(seed), most)
+    asked = {"drift_bound": bound, "confidence": confidence, "horizon": horizon, "judge_outliers": judge_outliers}
+    expected = steady_one_by_one.judge_steady(series, **asked)
+    assert repr(judge_steady(series, **asked)) == repr(expected)

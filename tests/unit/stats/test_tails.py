@@ -8,7 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
+import percentiles_apart
 from lynxbench.errors import BadSeries
 from lynxbench.model.interval import Interval
 from lynxbench.stats import tails
@@ -279,6 +282,27 @@ def test_several_sets_together_are_each_alone(seed: int) -> None:
     several.append((several[0][0], [90.0]))
     together = percentiles_of_several(several)
     assert repr(together) == repr([percentiles_over_processes(*each) for each in several])
+
+
+def drawn_sets(rng: np.random.Generator, most: int) -> list[tuple[list[np.ndarray], list[float]]]:
+    """Sets of processes as runs have them: with ties, correlated, not positive, of next to nothing."""
+    several = []
+    for _ in range(int(rng.integers(1, 6))):
+        kind, parts = int(rng.integers(0, 5)), []
+        for _ in range(int(rng.integers(1, 5))):
+            part = rng.lognormal(0.05 * rng.standard_normal(), 0.2, int(rng.integers(1, most)))
+            part = np.cumsum(part - 1) if kind == 1 else np.round(part, 1) if kind == 2 else part - (kind == 3)
+            parts.append(part)
+        wanted = rng.choice([1.0, 5.0, 50.0, 90.0, 95.0, 99.0, 99.9], int(rng.integers(1, 6)), replace=False)
+        several.append((parts, wanted.tolist()))
+    return several
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([4, 40, 300]), st.sampled_from([0.8, 0.95]))
+def test_several_sets_together_are_what_they_were_one_after_another(seed: int, most: int, confidence: float) -> None:
+    several = drawn_sets(np.random.default_rng(seed), most)
+    expected = percentiles_apart.percentiles_of_several(several, confidence)
+    assert repr(percentiles_of_several(several, confidence)) == repr(expected)
 
 
 def plainly(parts: list[np.ndarray], percentile: float, confidence: float = 0.95) -> Interval:

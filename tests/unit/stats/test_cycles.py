@@ -1,0 +1,48 @@
+"""A cycle is found as by the transform of all lags, where a few products rule it out too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lynxbench.stats import cycles
+from lynxbench.stats.cycles import FEW_LAGS, MIN_CYCLES, find_cycle
+
+
+def by_transform(residuals: np.ndarray) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cycles, "FEW_LAGS", 0)
+        return find_cycle(residuals)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(8, 500),
+    st.floats(2, 60),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0]),
+    st.sampled_from([1e-120, 1e-9, 1.0, 1e6]),
+)
+def test_products_rule_out_what_the_transform_does_not_find(
+    seed: int, points: int, period: float, noise: float, scale: float
+) -> None:
+    wave = np.sin(2 * np.pi * np.arange(points) / period)
+    residuals = scale * (wave + noise * np.random.default_rng(seed).standard_normal(points))
+    assert find_cycle(residuals) == by_transform(residuals)
+
+
+def test_noise_is_ruled_out_without_a_transform(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformed: list[int] = []
+    real = cycles.autocorrelation_of
+    monkeypatch.setattr(cycles, "autocorrelation_of", lambda values: (transformed.append(values.size), real(values))[1])
+    rng = np.random.default_rng(0)
+    assert not any(find_cycle(rng.standard_normal(200)) for _ in range(50))
+    assert len(transformed) < 5
+    assert find_cycle(rng.standard_normal((FEW_LAGS + 2) * MIN_CYCLES)) == 0
+    assert transformed[-1] == (FEW_LAGS + 2) * MIN_CYCLES
+
+
+@pytest.mark.parametrize("values", [np.zeros(40), np.ones(40), np.full(40, 1e-300)])
+def test_what_does_not_vary_has_no_cycle(values: np.ndarray) -> None:
+    assert find_cycle(values) == by_transform(values) == 0
