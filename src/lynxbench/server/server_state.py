@@ -154,6 +154,7 @@ class Server:
 
     def start(self) -> None:
         """Begin to look after schedules, new results and messages."""
+        self.uploads.discard_abandoned()
         self._thread = threading.Thread(target=self._look, name="lynxbench-look", daemon=True)
         self._thread.start()
         self.recomputing.start()
