@@ -20,7 +20,7 @@ MOST_PUSHED_BYTES = 8 << 20
 """A bundle that is sent by one request, as servers take it; larger ones go in pieces."""
 ATTEMPTS = 6
 WHOLE_ATTEMPTS = 2
-"""Of them by one request: whatever stands between may let none of this size through, and pieces go on where they were."""
+"""Of them by one request: pieces get through where something between allows no more, and go on where they were."""
 FIRST_WAIT_S = 0.5
 WHOLE = "/api/v1/bundles"
 _NO_SUCH_ROUTE = frozenset({404, 405, 411, 413, 415, 501})
@@ -38,7 +38,7 @@ class Unusable(BadInput):
 
 
 class _NotTakenWhole(BadInput):
-    """A server, or what stands before it, that takes no bundle by one request: an earlier version, or a smaller limit."""
+    """A server, or what stands before it, takes no bundle by one request: an earlier version, or a smaller limit."""
 
 
 class Remote:
