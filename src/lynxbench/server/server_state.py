@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
+from lynxbench.ledger.result_standings import owner_of_result
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
-from lynxbench.server.ingest import take_in
+from lynxbench.server.ingest import Offer, Outcome, take_in_all
 from lynxbench.server.intake import IntakeProcess, intake_bounds
+from lynxbench.server.intake_queue import IntakeQueue, WaitingBundle
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
@@ -103,6 +106,8 @@ class Server:
         bounds = intake_bounds(settings.largest_bundle_bytes)
         self.taking, self.signing_in = CapacityLimiter(TAKING), CapacityLimiter(SIGNING_IN)
         self._intake = IntakeProcess(location, settings.environment, settings.upload_folder / INTAKE, bounds)
+        given = (self.store, self.uploads, self.audit, self.metrics)
+        self.intake = IntakeQueue(*given, self.take_waiting, self.arrived, self.log)
         process = RecomputeProcess(location, settings.environment, settings.upload_folder / SCRATCH)
         self.recomputing = RecomputeQueue(self.recomputations, process, self._recomputed, self.log)
         self.judging = threading.Lock()
@@ -147,8 +152,48 @@ class Server:
 
     def take_in(self, path: Path, who: Principal) -> Taken:
         """A submission into the ledger: by a process of its own, where the server looks after things at all."""
-        take = take_in if not self.looks_after else lambda _, *given: self._intake.take_in(*given)
-        return take(self.ledger, path, self.keys.trust(), who, time.time())
+        (outcome,) = self.take_in_all([Offer(path, who)])
+        if isinstance(outcome, LynxbenchError):
+            raise outcome
+        return outcome
+
+    def take_waiting(self, together: Sequence[WaitingBundle]) -> list[Outcome]:
+        """Submissions that wait, into the ledger together, each with the run that it came from."""
+        outcomes: dict[int, Outcome] = {}
+        for number, waiting in enumerate(together):
+            if waiting.run is not None:
+                try:
+                    self.scheduler.own(waiting.run, waiting.who.team)  # says so before anything is taken in
+                except LynxbenchError as error:
+                    outcomes[number] = error
+        left = [number for number in range(len(together)) if number not in outcomes]
+        ran = any(together[number].run is not None for number in left)
+        with self.judging if ran else nullcontext():  # a result is judged once it is known where it ran
+            taken = self.take_in_all([Offer(together[number].pushed.path, together[number].who) for number in left])
+            for number, outcome in zip(left, taken, strict=True):
+                outcomes[number] = self._attached(together[number], outcome)
+        return [outcomes[number] for number in range(len(together))]
+
+    def _attached(self, waiting: WaitingBundle, outcome: Outcome) -> Outcome:
+        if waiting.run is None or isinstance(outcome, LynxbenchError):
+            return outcome
+        try:
+            for result_id in outcome.results:
+                # others' may come along, and did not run here
+                if waiting.who.team in owner_of_result(self.ledger.log, result_id, self.trust).teams:
+                    self.scheduler.attach(waiting.run, waiting.who.team, result_id)
+        except LynxbenchError as error:
+            return error
+        return outcome
+
+    def take_in_all(self, offers: Sequence[Offer]) -> list[Outcome]:
+        """The same of several, of which each is refused for itself."""
+        trust, now_s = self.keys.trust(), time.time()
+        if not offers:
+            return []
+        if not self.looks_after:
+            return take_in_all(self.ledger, offers, trust, now_s)
+        return self._intake.take_in_all(offers, trust, now_s)
 
     # --- what nobody asked for just now -------------------------------------------------------------------------------
 
@@ -168,6 +213,8 @@ class Server:
         self.recomputing.stop()
         for process in (self._intake, self.page_process):
             process.interrupt()
+        self.intake.stop()
+        for process in (self._intake, self.page_process):
             process.close()
         self.store.close()
         self.ledger.log.close()

@@ -1,8 +1,8 @@
 """Bundles in: small ones by one request, others in pieces that can be resumed; taking one in twice changes nothing."""
 
+import asyncio
 import time
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Annotated
 
@@ -26,7 +26,7 @@ from lynxbench.server.ingest import announce, remark
 from lynxbench.server.rights import API, Principal
 from lynxbench.server.routing import CONTEST, SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.server.server_state import Server
-from lynxbench.server.uploads import DONE, PushedBundle, Taken, Upload
+from lynxbench.server.uploads import DONE, Taken, Upload
 
 route = Routes(API, "submitting")
 _finishing: dict[str, Lock] = {}
@@ -64,19 +64,7 @@ async def push(request: Request, server: TheServer, who: TheCaller, by: TheAutho
     pushed = await run_in_threadpool(receive)
     if isinstance(pushed, Upload):
         return answer(pushed)
-    return await to_thread.run_sync(partial(_take_pushed, server, who, by, pushed, run), limiter=server.taking)
-
-
-def _take_pushed(server: Server, who: Principal, by: ChangeAuthor, pushed: PushedBundle, run: str | None) -> Response:
-    try:
-        taken = server.audit.carry_out(by, "submit", pushed.manifest[:12], _take, server, pushed.path, who, run)
-        server.arrived()
-        server.metrics.submissions.inc()
-        server.metrics.entries_added.inc(taken.new)
-        with server.store.writing() as connection:
-            return answer(server.uploads.finish_pushed(connection, pushed, taken))
-    finally:
-        server.uploads.let_go(pushed)
+    return answer(await asyncio.wrap_future(server.intake.submit(pushed, who, by, run)))
 
 
 @route("POST", "/uploads", SUBMIT, Upload, status=201, or_status=200)
@@ -126,7 +114,7 @@ def _finish(server: Server, who: Principal, by: ChangeAuthor, upload: str, run: 
         held = server.uploads.get(upload, who.team)
         if held.state == DONE:
             return answer(held)
-        taken = server.audit.carry_out(by, "submit", held.sha256[:12], _take_upload, server, held, who, run)
+        taken = server.audit.carry_out(by, "submit", held.sha256[:12], _take, server, held, who, run)
         server.arrived()
         server.metrics.submissions.inc()
         server.metrics.entries_added.inc(taken.new)
@@ -148,11 +136,8 @@ def _refuse_hurry(server: Server, who: Principal) -> None:
         raise HTTPException(429, "too many bundles; wait a little", {"Retry-After": str(int(wait_s) + 1)})
 
 
-def _take_upload(server: Server, upload: Upload, who: Principal, run: str | None) -> Taken:
-    return _take(server, server.uploads.whole(upload), who, run)
-
-
-def _take(server: Server, path: Path, who: Principal, run: str | None) -> Taken:
+def _take(server: Server, upload: Upload, who: Principal, run: str | None) -> Taken:
+    path = server.uploads.whole(upload)
     if run is None:
         return server.take_in(path, who)
     server.scheduler.own(run, who.team)  # says so before anything is taken in
