@@ -47,6 +47,8 @@ from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store
 
 LOOK_S = 0.25
+FLOOD_LOOK_S = 1.0
+"""Between two rounds that found results: those of a second are judged together, which takes less than one by one."""
 SWEEP_S = 2.0
 TRUST_FRESH_S = 1.0
 """A key that was registered or revoked by another process counts after at most so long."""
@@ -219,28 +221,29 @@ class Server:
         self.store.close()
         self.ledger.log.close()
 
-    def look(self, *, sweep: bool = True) -> None:
-        """One round; also what tests call."""
+    def look(self, *, sweep: bool = True) -> bool:
+        """One round, also what tests call; whether there were results to judge."""
         self.pulse.refresh()
         if sweep:
             self.read_pages.keep()
             if self.scheduler.sweep():
                 self.pulse.bump(WORK)
-        self._judge()
+        found = self._judge()
         self._send()
+        return found
 
     def _look(self) -> None:
-        swept, looked = 0.0, -LOOK_S
+        swept, looked, rest_s = 0.0, -LOOK_S, LOOK_S
         while not self._stop.is_set():
             self._wake.wait(LOOK_S)
             # A rest, then one round for all that came meanwhile: each result of a flood wakes this thread twice.
-            self._stop.wait(looked + LOOK_S - time.monotonic())
+            self._stop.wait(looked + rest_s - time.monotonic())
             self._wake.clear()
             if self._stop.is_set():
                 return
             try:
                 due = time.monotonic() - swept > SWEEP_S
-                self.look(sweep=due)
+                rest_s = FLOOD_LOOK_S if self.look(sweep=due) else LOOK_S
                 swept = time.monotonic() if due else swept
             except Exception as error:  # the thread lives on: one odd result must not stop every notification
                 level = logging.WARNING if isinstance(error, LynxbenchError) else logging.ERROR
@@ -248,18 +251,20 @@ class Server:
                 self._stop.wait(1.0)
             looked = time.monotonic()
 
-    def _judge(self) -> None:
+    def _judge(self) -> bool:
         with self.judging:
             seqs = self.watch.pending()
             if self.recomputing.working and seqs:
                 reached = self.recomputations.reached()
                 seqs = [seq for seq in seqs if seq <= reached]
+            found = bool(seqs)
             for among in self._rounds(seqs):
                 if not self._judge_round(among):
                     break
         moved = self.watch.moved()
         if moved:
             self.pulse.bump(WORK, *moved)
+        return found
 
     def _rounds(self, seqs: Sequence[int]) -> Iterator[JudgingRound]:
         """All of them at once; one after the other where one of them cannot be read."""
