@@ -151,6 +151,11 @@ class Caller:
                     return sent
         return self.json("POST", f"{place}/finish", {"run": run})
 
+    def push(self, bundle: bytes, run: str | None = None) -> Answer:
+        """A bundle by one request."""
+        place = "/api/v1/bundles" + (f"?{urlencode({'run': run})}" if run else "")
+        return self.ask("POST", place, bundle, {"Content-Type": "application/octet-stream"})
+
 
 def hidden(text: str, name: str = "csrf") -> str:
     """The value of a form's hidden field."""

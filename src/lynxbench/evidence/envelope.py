@@ -7,7 +7,7 @@ standard padded base64, no unknown keys, no key twice.
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -45,10 +45,12 @@ class Envelope:
     payload_type: str
     payload: bytes
     signatures: tuple[Signature, ...]
+    _read: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    """The bytes that it was read from, where they are known to be its form; a changed copy has none."""
 
     def to_bytes(self) -> bytes:
         """The envelope's only byte form."""
-        return canonical_bytes(self.to_document())
+        return self._read or canonical_bytes(self.to_document())
 
     def to_document(self) -> dict[str, JsonValue]:
         """The envelope as JSON."""
@@ -80,7 +82,10 @@ def _parse_quickly(data: bytes) -> Envelope | None:
         return None
     signatures = ",".join(f'{{"keyid":"{sig["keyid"]}","sig":"{sig["sig"]}"}}' for sig in value["signatures"])
     written = f'{{"payload":"{value["payload"]}","payloadType":"{envelope.payload_type}","signatures":[{signatures}]}}'
-    return envelope if written.encode("ascii") == data else None
+    if written.encode("ascii") != data:
+        return None
+    object.__setattr__(envelope, "_read", bytes(data))
+    return envelope
 
 
 def _envelope(value: JsonValue) -> Envelope:

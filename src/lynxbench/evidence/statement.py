@@ -29,6 +29,8 @@ IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPES: Final = {kind: f"urn:lynxbench:entry:{kind.value}:1" for kind in EntryKind}
 
 UPDATE: Final = "a newer lynxbench wrote it: update lynxbench to read it"
+SMALL_BYTES: Final = 16 << 10
+"""Of an entry that is remembered among many: registrations and results are smaller, foreign results may be larger."""
 _KNOWN_KINDS = frozenset(kind.value for kind in EntryKind)
 _KIND = re.compile(r"[a-z][a-z-]{0,39}")
 _COLUMNS = ("contract_id", "executor_id", "result_id", "run_id")
@@ -110,8 +112,21 @@ def parse_time(text: str) -> datetime:
         raise EvidenceInvalid(str(error)) from None
 
 
-@lru_cache(maxsize=16)  # pure; what was just sealed is opened again on its way into the log
 def _open(payload: bytes) -> Entry:
+    return _open_small(payload) if len(payload) <= SMALL_BYTES else _open_large(payload)
+
+
+@lru_cache(maxsize=1024)  # pure; every bundle about a contract brings the same registrations again
+def _open_small(payload: bytes) -> Entry:
+    return _open_anew(payload)
+
+
+@lru_cache(maxsize=16)  # what was just sealed is opened again on its way into the log
+def _open_large(payload: bytes) -> Entry:
+    return _open_anew(payload)
+
+
+def _open_anew(payload: bytes) -> Entry:
     entry = _open_quickly(payload) or _open_slowly(payload)
     _refuse_incoherent(entry)
     return entry

@@ -97,6 +97,16 @@ def read_archive(stream: BinaryIO, file: str) -> Iterator[tuple[str, bytes]]:
         raise EvidenceInvalid(f"{file}: the end is missing, or bytes follow it")
 
 
+def first_member(data: bytes, file: str) -> tuple[str, bytes]:
+    """Name and content of the first member of an archive that is in memory; EvidenceInvalid where it has none."""
+    _refuse_packed(data[:BLOCK], file)
+    name, size = _parse_header(data[:BLOCK], file)
+    content = data[BLOCK : BLOCK + size]
+    if len(content) != size:
+        raise EvidenceInvalid(f"{file}: member {name!r} claims {size} bytes, more than the file holds; truncated?")
+    return name, content
+
+
 def _refuse_packed(block: bytes, file: str) -> None:
     """A bundle in something else is no damaged one: say what it is in, and how it comes out."""
     of_many = _OF_MANY.search(Path(file).name) is not None

@@ -25,7 +25,7 @@ from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import UPDATE, open_entry, verify_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import cited_by
-from lynxbench.ledger.archive import read_archive, write_archive
+from lynxbench.ledger.archive import first_member, read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.bundle_contents import (
     hash_contents,
@@ -245,6 +245,14 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
         teams=bundle.teams,
         left_out=len(bundle.manifest.left_out),
     )
+
+
+def manifest_hash(data: bytes, file: str) -> str:
+    """What stands for the whole of a bundle: its manifest names every other byte, and an archive has one form."""
+    name, manifest = first_member(data, file)
+    if name != MANIFEST:
+        raise EvidenceInvalid(f"{file}: does not begin with {MANIFEST}; not a bundle of lynxbench")
+    return _sha256(manifest)
 
 
 def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:

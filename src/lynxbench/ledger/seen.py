@@ -84,23 +84,24 @@ class Seen:
         What is remembered is what the team says that first spoke for the ledger: another that does so in its name is
         held against it, and leaves no memory that the ledger's own bundles would have to fit.
         """
+        (refusal,) = self.check_bundles([(checkpoint, signers)])
+        if refusal is not None:
+            raise refusal
+
+    def check_bundles(self, shown: Sequence[tuple[Checkpoint, Sequence[str]]]) -> list[EvidenceInvalid | None]:
+        """The same of several, one after the other: why each is refused. The book is read and written once."""
         with locked(self._lock, BadLedger):
-            book = self._read()
-            origin, size = checkpoint.origin, str(checkpoint.tree_size)
-            known, keeper = book.bundles.get(origin, {}), book.keepers.get(origin)
-            is_keeper = keeper is None or keeper in signers
-            if known.get(size, checkpoint.root_hash) != checkpoint.root_hash:
-                who = "" if is_keeper else f" (in its name, by {', '.join(signers)})"
-                raise EvidenceInvalid(
-                    f"ledger {origin}{who} shows two histories of {size} entries: an earlier bundle had another root"
-                )
-            changed: dict[str, object] = {}
-            if keeper is None and signers:
-                changed["keepers"] = {**book.keepers, origin: signers[0]}
-            if is_keeper and size not in known:
-                changed["bundles"] = {**book.bundles, origin: {**known, size: checkpoint.root_hash}}
-            if changed:
-                self._write(book.model_copy(update=changed))
+            before = book = self._read()
+            refusals: list[EvidenceInvalid | None] = []
+            for checkpoint, signers in shown:
+                try:
+                    book = _with_bundle(book, checkpoint, signers)
+                    refusals.append(None)
+                except EvidenceInvalid as error:
+                    refusals.append(error)
+            if book is not before:
+                self._write(book)
+        return refusals
 
     def _read(self) -> SeenBook:
         try:
@@ -117,6 +118,24 @@ class Seen:
             write_text(self._file, book.model_dump_json(indent=1) + "\n")
         except OSError as error:
             raise BadLedger(f"{self._file}: {error.strerror or error}") from error
+
+
+def _with_bundle(book: SeenBook, checkpoint: Checkpoint, signers: Sequence[str]) -> SeenBook:
+    """The book with what a bundle's checkpoint shows; the same where that is nothing new."""
+    origin, size = checkpoint.origin, str(checkpoint.tree_size)
+    known, keeper = book.bundles.get(origin, {}), book.keepers.get(origin)
+    is_keeper = keeper is None or keeper in signers
+    if known.get(size, checkpoint.root_hash) != checkpoint.root_hash:
+        who = "" if is_keeper else f" (in its name, by {', '.join(signers)})"
+        raise EvidenceInvalid(
+            f"ledger {origin}{who} shows two histories of {size} entries: an earlier bundle had another root"
+        )
+    changed: dict[str, object] = {}
+    if keeper is None and signers:
+        changed["keepers"] = {**book.keepers, origin: signers[0]}
+    if is_keeper and size not in known:
+        changed["bundles"] = {**book.bundles, origin: {**known, size: checkpoint.root_hash}}
+    return book.model_copy(update=changed) if changed else book
 
 
 def _prove(ledger: Ledger, seen: SeenHead, what: str) -> TreeHead:

@@ -1,4 +1,4 @@
-"""A server of lynxbench as a machine talks to it: JSON over HTTP(S), bundles in pieces that are resumed."""
+"""A server of lynxbench as a machine talks to it: JSON over HTTP(S), bundles by one request or in pieces."""
 
 import hashlib
 import json
@@ -16,8 +16,15 @@ SERVER_VARIABLE = "LYNXBENCH_SERVER"
 TOKEN_VARIABLE = "LYNXBENCH_TOKEN"
 TIMEOUT_S = 60.0
 CHUNK_BYTES = 4 << 20
+MOST_PUSHED_BYTES = 8 << 20
+"""A bundle that is sent by one request, as servers take it; larger ones go in pieces."""
 ATTEMPTS = 6
+WHOLE_ATTEMPTS = 2
+"""Of them by one request: pieces get through where something between allows no more, and go on where they were."""
 FIRST_WAIT_S = 0.5
+WHOLE = "/api/v1/bundles"
+_NO_SUCH_ROUTE = frozenset({404, 405, 411, 413, 415, 501})
+"""What is answered where a whole bundle is not taken by one request, and nobody of ours says why."""
 NOT_OURS = "no server of lynxbench answers so"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -28,6 +35,10 @@ class Unreachable(BadInput):
 
 class Unusable(BadInput):
     """What a server could read and does not accept."""
+
+
+class _NotTakenWhole(BadInput):
+    """A server, or what stands before it, takes no bundle by one request: an earlier version, or a smaller limit."""
 
 
 class Remote:
@@ -69,14 +80,21 @@ class Remote:
     def push(
         self, bundle: Path, run: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> dict[str, Any]:
-        """Send a bundle, from wherever an earlier attempt stopped, and have it taken in; what came of it."""
+        """Send a bundle and have it taken in; what came of it.
+
+        A small one goes by one request, whose bytes the server holds against the bundle's own manifest. Another one, or
+        one that did not get through so, goes in pieces, from wherever an earlier attempt stopped.
+        """
         size = bundle.stat().st_size
-        with bundle.open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        wait_s = FIRST_WAIT_S
+        wait_s, whole_attempts = FIRST_WAIT_S, WHOLE_ATTEMPTS if size <= MOST_PUSHED_BYTES else 0
         for attempt in range(ATTEMPTS):
             try:
-                return self._push(bundle, size, sha256, run, progress)
+                if attempt < whole_attempts:
+                    try:
+                        return self._push_whole(bundle.read_bytes(), run, progress)
+                    except _NotTakenWhole:
+                        whole_attempts = 0
+                return self._push(bundle, size, _hash(bundle), run, progress)
             except (KeyError, TypeError, ValueError):
                 raise BadInput(f"{self.url}: {NOT_OURS}") from None
             except Unreachable:
@@ -85,6 +103,14 @@ class Remote:
                 time.sleep(wait_s)
                 wait_s *= 2
         raise AssertionError("every attempt returns or raises")
+
+    def _push_whole(self, data: bytes, run: str | None, progress: Callable[[int, int], None] | None) -> dict[str, Any]:
+        place = _address(WHOLE, None if run is None else {"run": run})
+        answer = self._parse(self._send("POST", place, data, {"Content-Type": "application/octet-stream"}), WHOLE)
+        if progress is not None:
+            progress(len(data), len(data))
+        outcome = answer["outcome"]
+        return outcome if isinstance(outcome, dict) else {}
 
     def _push(
         self, bundle: Path, size: int, sha256: str, run: str | None, progress: Callable[[int, int], None] | None
@@ -124,7 +150,7 @@ class Remote:
             raise Unreachable(f"{self.url}: {error or type(error).__name__}; is the server there?") from error
         if answer.is_good:
             return answer.body
-        raise _error(self.url, answer.status, answer.body)
+        raise _error(self.url, answer.status, answer.body, whole=address.partition("?")[0] == WHOLE)
 
 
 def remote_from(url: str | None, token: str | None, environment: Mapping[str, str]) -> Remote:
@@ -141,7 +167,12 @@ def _address(path: str, query: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(query, quote_via=quote, safe='')}"
 
 
-def _error(url: str, status: int, body: bytes) -> LynxbenchError:
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _error(url: str, status: int, body: bytes, *, whole: bool = False) -> LynxbenchError:
     exit_code: object = None
     try:
         said = json.loads(body)["error"]
@@ -149,6 +180,8 @@ def _error(url: str, status: int, body: bytes) -> LynxbenchError:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         line = f"answered {status}"
     words = f"{url}: {line}"
+    if whole and exit_code is None and status in _NO_SUCH_ROUTE:
+        return _NotTakenWhole(words)
     if status in (401, 403, 409):
         return Refused(words)
     if status in (429, 502, 503, 504):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.keys import KeyCard
@@ -60,6 +60,19 @@ class AuditLog:
 
     def note(self, by: ChangeAuthor, action: str, subject: str = "", *, outcome: str = OK, detail: str = "") -> None:
         """Append one line."""
+        with self._store.writing() as connection:
+            self.add(connection, by, action, subject, outcome, detail)
+
+    def add(
+        self,
+        connection: Connection,
+        by: ChangeAuthor,
+        action: str,
+        subject: str = "",
+        outcome: str = OK,
+        detail: str = "",
+    ) -> None:
+        """The same with what else is written just now."""
         row = {
             "at": now_text(),
             "who": by.label[:120],
@@ -69,8 +82,7 @@ class AuditLog:
             "remote": by.remote[:60],
             "detail": detail[:MOST_DETAIL],
         }
-        with self._store.writing() as connection:
-            connection.execute(_ADD_LINE, [row])
+        connection.execute(_ADD_LINE, [row])
 
     def carry_out(
         self, by: ChangeAuthor, action: str, subject: str, work: Callable[P, T], *given: P.args, **named: P.kwargs

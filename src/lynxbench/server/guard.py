@@ -23,7 +23,13 @@ from lynxbench.server.limits import network_of
 from lynxbench.server.pages.page_shell import POLICY
 from lynxbench.server.rights import ANONYMOUS, API, INSIDE, AccessScope, Principal, nobody
 from lynxbench.server.server_state import ACCESS, Server
-from lynxbench.server.settings import MOST_BODY_BYTES, MOST_CHUNK_BYTES, MOST_FORM_BYTES, MOST_LOG_BYTES
+from lynxbench.server.settings import (
+    MOST_BODY_BYTES,
+    MOST_CHUNK_BYTES,
+    MOST_FORM_BYTES,
+    MOST_LOG_BYTES,
+    MOST_PUSHED_BYTES,
+)
 
 SESSION_COOKIE = "lynx_session"
 FORM_COOKIE = "lynx_form"
@@ -32,6 +38,8 @@ ACCESS_FRESH_S = 1.0
 MOST_REMEMBERED = 5000
 MOST_FIELDS = 50
 MOST_FIELD = 4000
+PUSHING = f"{API}/bundles"
+"""Where a whole bundle comes by one request."""
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 SPENT_BY_GET = "/signin/"
 """Where a GET does something once: the provider's answer is spent by it, and who only looks spends nothing."""
@@ -317,6 +325,8 @@ def most_bytes(method: str, path: str) -> int:
     """How much a request may carry."""
     if path.startswith(f"{API}/uploads/") and method == "PATCH":
         return MOST_CHUNK_BYTES
+    if path == PUSHING and method == "POST":
+        return MOST_PUSHED_BYTES
     if path.endswith("/likeness"):
         return MOST_LOG_BYTES
     return MOST_BODY_BYTES if path.startswith(API) else MOST_FORM_BYTES

@@ -2,17 +2,20 @@
 
 import io
 import zipfile
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
-from lynxbench.errors import BadInput, EvidenceInvalid, NotFound, Refused
+from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
 from lynxbench.ledger.bundle_contents import is_other_run, refuse_false_name, runs_brought
-from lynxbench.ledger.key_log import NEWEST, logged_trust
+from lynxbench.ledger.key_log import KEY_KINDS, NEWEST, logged_trust
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
@@ -31,32 +34,151 @@ AHEAD_S = 600.0
 _one_at_a_time = Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A bundle in a file, and who submits it."""
+
+    path: Path
+    who: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An offered bundle that may be appended to the log as it was read."""
+
+    bundle: Bundle
+    offered: list[Envelope]
+    fresh: list[Envelope]
+    trust: TrustList
+
+
+class _NotTogether(LynxbenchError):
+    """Bundles that are taken in one after the other after all; nothing of them was appended."""
+
+
+Outcome = Taken | LynxbenchError
+
+
 def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, now_s: float) -> Taken:
     """Check a bundle and append what is new in it."""
-    bundle = read_bundle(path, trust)
-    if who.team not in bundle.submitters:
-        by = ", ".join(bundle.submitters) or "nobody known here"
-        raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
+    (outcome,) = take_in_all(ledger, [Offer(path, who)], trust, now_s)
+    if isinstance(outcome, LynxbenchError):
+        raise outcome
+    return outcome
+
+
+def take_in_all(ledger: OpenLedger, offers: Sequence[Offer], trust: TrustList, now_s: float) -> list[Outcome]:
+    """The same of several, in this order, whose documents are flushed and whose entries are appended together.
+
+    Each is refused for itself: what comes of one is what would have come of it alone, after those before it.
+    """
+    outcomes: dict[int, Outcome] = {}
+    bundles: dict[int, Bundle] = {}
+    for number, offer in enumerate(offers):
+        try:
+            bundles[number] = _read_own(offer, trust)
+        except LynxbenchError as error:
+            outcomes[number] = error
     with _one_at_a_time:
-        with ledger.log.database.held():
-            ledger.seen.check(ledger.log)  # a history that was rewritten takes nothing more
-            known = ledger.log.known(bundle.envelopes)
-            signers = {signature.keyid for envelope in bundle.envelopes for signature in envelope.signatures}
-            trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
-            beside = _runs_of_others(bundle, trust, who)
-            offered = [envelope for envelope in bundle.envelopes if envelope in known or envelope not in beside]
-            fresh = [envelope for envelope in offered if envelope not in known]
-            for envelope in fresh:
-                _refuse(envelope, trust, who, now_s)
-            _refuse_inflating(bundle)
-            refuse_false_name(ledger.log, bundle.checkpoint)
-            ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
-        keep_blobs(ledger.blobs, bundle.blobs)
-        numbers = ledger.log.append_all(offered, trust)
-        ledger.seen.check(ledger.log)
-    bodies = [open_entry(envelope).body for envelope in fresh]
-    results = [body.result_id for body in bodies if isinstance(body, ResultRecorded)]
-    return Taken(list(bundle.manifest.results), len(numbers), len(fresh), results)
+        for together in _apart(bundles):
+            try:
+                outcomes |= _append(ledger, together, offers, trust, now_s)
+            except LynxbenchError as error:
+                if len(together) == 1:
+                    outcomes |= dict.fromkeys(together, error)
+                    continue
+                for number, bundle in together.items():
+                    outcomes[number] = _alone(ledger, number, bundle, offers, trust, now_s)
+    return [outcomes[number] for number in range(len(offers))]
+
+
+def _read_own(offer: Offer, trust: TrustList) -> Bundle:
+    bundle = read_bundle(offer.path, trust)
+    if offer.who.team not in bundle.submitters:
+        by = ", ".join(bundle.submitters) or "nobody known here"
+        own = offer.who.team
+        raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {own}")
+    return bundle
+
+
+def _apart(bundles: Mapping[int, Bundle]) -> Iterator[dict[int, Bundle]]:
+    """Those that may be judged by one state of the log: what says whose a key is changes who is believed after it."""
+    together: dict[int, Bundle] = {}
+    for number, bundle in bundles.items():
+        if any(open_entry(envelope).body.kind in KEY_KINDS for envelope in bundle.envelopes):
+            if together:
+                yield together
+            yield {number: bundle}
+            together = {}
+        else:
+            together[number] = bundle
+    if together:
+        yield together
+
+
+def _alone(
+    ledger: OpenLedger, number: int, bundle: Bundle, offers: Sequence[Offer], trust: TrustList, now_s: float
+) -> Outcome:
+    try:
+        return _append(ledger, {number: bundle}, offers, trust, now_s)[number]
+    except LynxbenchError as error:
+        return error
+
+
+def _append(
+    ledger: OpenLedger, bundles: Mapping[int, Bundle], offers: Sequence[Offer], trust: TrustList, now_s: float
+) -> dict[int, Outcome]:
+    """Append what is new in bundles, all of it or nothing; those that are refused before anything is written apart."""
+    outcomes: dict[int, Outcome] = {}
+    checked: dict[int, _Checked] = {}
+    with ledger.log.database.held():
+        ledger.seen.check(ledger.log)  # a history that was rewritten takes nothing more
+        known = ledger.log.known([envelope for bundle in bundles.values() for envelope in bundle.envelopes])
+        for number, bundle in bundles.items():
+            try:
+                checked[number] = _check(ledger, bundle, known, trust, offers[number].who, now_s)
+            except LynxbenchError as error:
+                outcomes[number] = error
+                continue
+            known |= set(checked[number].fresh)
+        shown = [(one.bundle.checkpoint, one.bundle.submitters) for one in checked.values()]
+        for number, refusal in zip(list(checked), ledger.seen.check_bundles(shown), strict=True):
+            if refusal is None:
+                continue
+            if len(bundles) > 1:  # those after it may have counted on what it brings
+                raise _NotTogether
+            outcomes[number] = refusal
+            del checked[number]
+    if not checked:
+        return outcomes
+    keep_blobs(ledger.blobs, {name: data for one in checked.values() for name, data in one.bundle.blobs.items()})
+    (common, *others) = [one.trust for one in checked.values()]
+    if any(other != common for other in others):
+        raise _NotTogether
+    numbers = iter(ledger.log.append_all([envelope for one in checked.values() for envelope in one.offered], common))
+    ledger.seen.check(ledger.log)
+    for number, one in checked.items():
+        appended = len(list(islice(numbers, len(one.offered))))
+        bodies = [open_entry(envelope).body for envelope in one.fresh]
+        results = [body.result_id for body in bodies if isinstance(body, ResultRecorded)]
+        outcomes[number] = Taken(list(one.bundle.manifest.results), appended, len(one.fresh), results)
+    return outcomes
+
+
+def _check(
+    ledger: OpenLedger, bundle: Bundle, known: Set[Envelope], trust: TrustList, who: Principal, now_s: float
+) -> _Checked:
+    """Everything that is asked of a bundle before it is appended to the log."""
+    signers = {signature.keyid for envelope in bundle.envelopes for signature in envelope.signatures}
+    trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
+    beside = _runs_of_others(bundle, trust, who)
+    offered = [envelope for envelope in bundle.envelopes if envelope in known or envelope not in beside]
+    fresh = [envelope for envelope in offered if envelope not in known]
+    for envelope in fresh:
+        _refuse(envelope, trust, who, now_s)
+    _refuse_inflating(bundle)
+    refuse_false_name(ledger.log, bundle.checkpoint)
+    return _Checked(bundle, offered, fresh, trust)
 
 
 def announce(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, now_s: float) -> int:

@@ -6,13 +6,14 @@ each with one line: what was added, or why nothing was.
 """
 
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from lynxbench.errors import EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.server.ingest import take_in
+from lynxbench.server.ingest import Offer, Outcome, take_in_all
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.worker_lines import answer_lines
 
@@ -27,14 +28,32 @@ def main() -> None:
 
 
 def _answer(ledger: OpenLedger, asked: dict[str, Any], _folder: Path) -> dict[str, Any]:
-    trust = TrustList.model_validate_json(asked["trust"])
-    who = Principal(asked["name"], asked["team"], frozenset(map(AccessScope, asked["scopes"])), asked["via"])
+    trust = _trust(asked["trust"])
+    offers = [Offer(Path(told["path"]), _principal(told)) for told in asked["offers"]]
     try:
-        return {"taken": asdict(take_in(ledger, Path(asked["path"]), trust, who, asked["now_s"]))}
-    except LynxbenchError as error:
-        return {"refused": type(error).__name__, "line": str(error)}
+        outcomes = take_in_all(ledger, offers, trust, asked["now_s"])
     except MemoryError:
-        return {"refused": EvidenceInvalid.__name__, "line": TOO_LARGE}
+        if len(offers) > 1:
+            parts = [{**asked, "offers": [told]} for told in asked["offers"]]
+            return {"outcomes": [said for part in parts for said in _answer(ledger, part, _folder)["outcomes"]]}
+        outcomes = [EvidenceInvalid(TOO_LARGE)]
+    return {"outcomes": [_said(outcome) for outcome in outcomes]}
+
+
+def _principal(told: dict[str, Any]) -> Principal:
+    return Principal(told["name"], told["team"], frozenset(map(AccessScope, told["scopes"])), told["via"])
+
+
+def _said(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, LynxbenchError):
+        return {"refused": type(outcome).__name__, "line": str(outcome)}
+    return {"taken": asdict(outcome)}
+
+
+@lru_cache(maxsize=1)
+def _trust(text: str) -> TrustList:
+    """Whose keys count hardly ever changes from one question to the next."""
+    return TrustList.model_validate_json(text)
 
 
 if __name__ == "__main__":

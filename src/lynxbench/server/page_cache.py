@@ -2,10 +2,12 @@
 
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
 again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
-page ever takes more than a twentieth of the server's time. Nobody waits long for a page that is there: one that was
-true a minute ago is shown as it is while the new one is made, unless that is a matter of a moment. Those are made
-one after the other, with a rest after each, and elsewhere where somebody else can: whoever waits for a page that was
-never made does not wait for them. What people change here themselves shows at once.
+page ever takes more than a twentieth of the server's time. Where they pour in, all pages together would take much more
+than that: then each is made again when it is three seconds old, or once none came for a second.
+Nobody waits long for a page that is there: one that was true a minute ago is shown as it is while the new one is made,
+unless that is a matter of a moment. Those are made one after the other, with a rest after each, and elsewhere where
+somebody else can: whoever waits for a page that was never made does not wait for them. What people change here
+themselves shows at once.
 """
 
 import asyncio
@@ -39,6 +41,10 @@ CLOCK = "clock"
 """Changes every second: for pages that show what time it is for somebody."""
 SHARE = 20.0
 OLDEST_S = 10.0
+POURED_S = 3.0
+"""While results pour in, a page may be so old: whoever looks sees the last three seconds of them a little later."""
+POURING_S, POURING_MOMENTS = 1.0, 3
+"""They pour in where the ledger changed in three different quarters of the last second."""
 STALE_S = 60.0
 """A page that has been wrong for longer is not shown any more."""
 NOTED_S = 0.25
@@ -80,6 +86,12 @@ class ChangeCounter:
                 return at if generation == count + 1 else before
             before = at
         return before
+
+    @property
+    def pours(self) -> bool:
+        """Whether the ledger changes all the time just now."""
+        last = self._moments.get(EVERYTHING, [])[-POURING_MOMENTS:]
+        return len(last) == POURING_MOMENTS and time.monotonic() - last[0][1] < POURING_S
 
     def bump(self, *topics: str) -> None:
         """Something changed that the log does not say."""
@@ -249,7 +261,10 @@ class PageCache:
     def _holds(self, cached: _Cached, topics: Sequence[str]) -> bool:
         if self._is_true(cached, topics):
             return True
-        return not self._lacks_own(cached, topics) and time.monotonic() < cached.until
+        if self._lacks_own(cached, topics):
+            return False
+        now = time.monotonic()
+        return now < cached.until or (now < cached.at + POURED_S and self._pulse.pours)
 
     def _wrong_since(self, cached: _Cached, topics: Sequence[str]) -> float:
         pulse, held = self._pulse, dict(zip(topics, cached.generations, strict=True))

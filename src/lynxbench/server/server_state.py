@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
+from lynxbench.ledger.result_standings import owner_of_result
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
-from lynxbench.server.ingest import take_in
+from lynxbench.server.ingest import Offer, Outcome, take_in_all
 from lynxbench.server.intake import IntakeProcess, intake_bounds
+from lynxbench.server.intake_queue import IntakeQueue, WaitingBundle
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
@@ -44,6 +47,8 @@ from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store
 
 LOOK_S = 0.25
+FLOOD_LOOK_S = 1.0
+"""Between two rounds that found results: those of a second are judged together, which takes less than one by one."""
 SWEEP_S = 2.0
 TRUST_FRESH_S = 1.0
 """A key that was registered or revoked by another process counts after at most so long."""
@@ -103,6 +108,8 @@ class Server:
         bounds = intake_bounds(settings.largest_bundle_bytes)
         self.taking, self.signing_in = CapacityLimiter(TAKING), CapacityLimiter(SIGNING_IN)
         self._intake = IntakeProcess(location, settings.environment, settings.upload_folder / INTAKE, bounds)
+        given = (self.store, self.uploads, self.audit, self.metrics)
+        self.intake = IntakeQueue(*given, self.take_waiting, self.arrived, self.log)
         process = RecomputeProcess(location, settings.environment, settings.upload_folder / SCRATCH)
         self.recomputing = RecomputeQueue(self.recomputations, process, self._recomputed, self.log)
         self.judging = threading.Lock()
@@ -147,13 +154,54 @@ class Server:
 
     def take_in(self, path: Path, who: Principal) -> Taken:
         """A submission into the ledger: by a process of its own, where the server looks after things at all."""
-        take = take_in if not self.looks_after else lambda _, *given: self._intake.take_in(*given)
-        return take(self.ledger, path, self.keys.trust(), who, time.time())
+        (outcome,) = self.take_in_all([Offer(path, who)])
+        if isinstance(outcome, LynxbenchError):
+            raise outcome
+        return outcome
+
+    def take_waiting(self, together: Sequence[WaitingBundle]) -> list[Outcome]:
+        """Submissions that wait, into the ledger together, each with the run that it came from."""
+        outcomes: dict[int, Outcome] = {}
+        for number, waiting in enumerate(together):
+            if waiting.run is not None:
+                try:
+                    self.scheduler.own(waiting.run, waiting.who.team)  # says so before anything is taken in
+                except LynxbenchError as error:
+                    outcomes[number] = error
+        left = [number for number in range(len(together)) if number not in outcomes]
+        ran = any(together[number].run is not None for number in left)
+        with self.judging if ran else nullcontext():  # a result is judged once it is known where it ran
+            taken = self.take_in_all([Offer(together[number].pushed.path, together[number].who) for number in left])
+            for number, outcome in zip(left, taken, strict=True):
+                outcomes[number] = self._attached(together[number], outcome)
+        return [outcomes[number] for number in range(len(together))]
+
+    def _attached(self, waiting: WaitingBundle, outcome: Outcome) -> Outcome:
+        if waiting.run is None or isinstance(outcome, LynxbenchError):
+            return outcome
+        try:
+            for result_id in outcome.results:
+                # others' may come along, and did not run here
+                if waiting.who.team in owner_of_result(self.ledger.log, result_id, self.trust).teams:
+                    self.scheduler.attach(waiting.run, waiting.who.team, result_id)
+        except LynxbenchError as error:
+            return error
+        return outcome
+
+    def take_in_all(self, offers: Sequence[Offer]) -> list[Outcome]:
+        """The same of several, of which each is refused for itself."""
+        trust, now_s = self.keys.trust(), time.time()
+        if not offers:
+            return []
+        if not self.looks_after:
+            return take_in_all(self.ledger, offers, trust, now_s)
+        return self._intake.take_in_all(offers, trust, now_s)
 
     # --- what nobody asked for just now -------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to look after schedules, new results and messages."""
+        self.uploads.discard_abandoned()
         self._thread = threading.Thread(target=self._look, name="lynxbench-look", daemon=True)
         self._thread.start()
         self.recomputing.start()
@@ -167,32 +215,35 @@ class Server:
         self.recomputing.stop()
         for process in (self._intake, self.page_process):
             process.interrupt()
+        self.intake.stop()
+        for process in (self._intake, self.page_process):
             process.close()
         self.store.close()
         self.ledger.log.close()
 
-    def look(self, *, sweep: bool = True) -> None:
-        """One round; also what tests call."""
+    def look(self, *, sweep: bool = True) -> bool:
+        """One round, also what tests call; whether there were results to judge."""
         self.pulse.refresh()
         if sweep:
             self.read_pages.keep()
             if self.scheduler.sweep():
                 self.pulse.bump(WORK)
-        self._judge()
+        found = self._judge()
         self._send()
+        return found
 
     def _look(self) -> None:
-        swept, looked = 0.0, -LOOK_S
+        swept, looked, rest_s = 0.0, -LOOK_S, LOOK_S
         while not self._stop.is_set():
             self._wake.wait(LOOK_S)
             # A rest, then one round for all that came meanwhile: each result of a flood wakes this thread twice.
-            self._stop.wait(looked + LOOK_S - time.monotonic())
+            self._stop.wait(looked + rest_s - time.monotonic())
             self._wake.clear()
             if self._stop.is_set():
                 return
             try:
                 due = time.monotonic() - swept > SWEEP_S
-                self.look(sweep=due)
+                rest_s = FLOOD_LOOK_S if self.look(sweep=due) else LOOK_S
                 swept = time.monotonic() if due else swept
             except Exception as error:  # the thread lives on: one odd result must not stop every notification
                 level = logging.WARNING if isinstance(error, LynxbenchError) else logging.ERROR
@@ -200,18 +251,20 @@ class Server:
                 self._stop.wait(1.0)
             looked = time.monotonic()
 
-    def _judge(self) -> None:
+    def _judge(self) -> bool:
         with self.judging:
             seqs = self.watch.pending()
             if self.recomputing.working and seqs:
                 reached = self.recomputations.reached()
                 seqs = [seq for seq in seqs if seq <= reached]
+            found = bool(seqs)
             for among in self._rounds(seqs):
                 if not self._judge_round(among):
                     break
         moved = self.watch.moved()
         if moved:
             self.pulse.bump(WORK, *moved)
+        return found
 
     def _rounds(self, seqs: Sequence[int]) -> Iterator[JudgingRound]:
         """All of them at once; one after the other where one of them cannot be read."""

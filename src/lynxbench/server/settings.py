@@ -14,6 +14,8 @@ LOOPBACK = "127.0.0.1"
 PORT = 8420
 MOST_BUNDLE_BYTES = 256 << 20
 MOST_CHUNK_BYTES = 8 << 20
+MOST_PUSHED_BYTES = 8 << 20
+"""A bundle that comes by one request; larger ones come in pieces, which go on where they stopped."""
 MOST_BODY_BYTES = 1 << 20
 MOST_FORM_BYTES = 256 << 10
 MOST_LOG_BYTES = 8 << 20

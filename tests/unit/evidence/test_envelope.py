@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
+import pickle
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -237,3 +240,18 @@ def test_nothing_is_signed_by_nobody() -> None:
 def test_an_integer_beyond_every_float_is_refused_in_a_line(digits: int) -> None:
     with pytest.raises(EvidenceInvalid):
         parse_canonical(b'{"a":' + b"9" * digits + b"}", "entry", 10_000)
+
+
+def test_what_was_read_is_written_as_it_was_and_a_changed_copy_anew(envelope: Envelope, key) -> None:
+    data = envelope.to_bytes()
+    read = parse_envelope(bytearray(data))
+    assert read.to_bytes() == data
+    assert (read, hash(read), repr(read)) == (envelope, hash(envelope), repr(envelope))
+    for changed in (
+        replace(read, payload=b'{"a":2}'),
+        replace(read, signatures=()),
+        add_signature(read, key_of("beta")),
+        copy.replace(read, payload_type=CHECKPOINT_TYPE) if hasattr(copy, "replace") else replace(read, payload=b"{}"),
+    ):
+        assert changed.to_bytes() == canonical_bytes(changed.to_document()) != data
+    assert copy.deepcopy(read).to_bytes() == pickle.loads(pickle.dumps(read)).to_bytes() == data

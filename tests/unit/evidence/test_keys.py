@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.evidence import keys
 from lynxbench.evidence.keys import (
     KeyFolder,
     SigningKey,
@@ -163,3 +164,24 @@ def test_the_home_folder_follows_the_environment() -> None:
     assert home({"LYNXBENCH_HOME": "/a"}) == Path("/a")
     assert home({"XDG_CONFIG_HOME": "/b"}) == Path("/b/lynxbench")
     assert home({}) == Path.home() / ".config" / "lynxbench"
+
+
+def test_a_signature_that_held_is_known_again_and_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, other = key_of(), key_of("beta")
+    public, message = key.card.public, b"a message"
+    signature = key.sign(message)
+    assert [public.verify(message, signature) for _ in range(2)] == [True, True]
+    for held, said, signed in (
+        (public, b"a messagf", signature),
+        (public, message + b"x", signature[:-1]),
+        (public, message, signature[:-1] + bytes([signature[-1] ^ 1])),
+        (public, signature + message, b""),
+        (other.card.public, message, signature),
+    ):
+        assert [held.verify(said, signed) for _ in range(2)] == [False, False]
+    monkeypatch.setattr(keys, "MOST_REMEMBERED", len(keys._known_to_hold))
+    oldest = next(iter(keys._known_to_hold))
+    assert public.verify(b"another", key.sign(b"another"))
+    assert len(keys._known_to_hold) == keys.MOST_REMEMBERED
+    assert oldest not in keys._known_to_hold
+    assert public.verify(message, signature), "what was forgotten is checked again"

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ from lynxbench.server.page_cache import (
     NOTED_S,
     OLDEST_S,
     OWN,
+    POURED_S,
+    POURING_MOMENTS,
+    POURING_S,
     SHARE,
     STALE_S,
     STEP,
@@ -119,6 +123,53 @@ def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, ob
     pulse.bump(EVERYTHING)
     clock.now_s += OLDEST_S + 0.01
     assert cache.get("slow", (EVERYTHING,), slow) == "page 2"
+
+
+def test_while_results_pour_in_a_page_is_made_again_every_few_seconds(
+    held: tuple[OpenLedger, object], clock: Clock
+) -> None:
+    pulse = ChangeCounter(held[0].log)
+    cache, make, topics = PageCache(pulse), making(clock, 0.0), (EVERYTHING, OWN)
+    shown: list[str] = []
+    for _ in range(40):  # ten seconds
+        clock.now_s += NOTED_S
+        pulse.bump(EVERYTHING)
+        shown.append(cache.get("a", topics, make))
+    poured = shown[POURING_MOMENTS:]
+    assert len(set(poured)) <= len(poured) * NOTED_S / POURED_S + 2
+    ages = [len(list(same)) * NOTED_S for _, same in groupby(poured)]
+    assert max(ages) <= POURED_S + NOTED_S, "none is older than that"
+    pulse.bump(OWN)
+    assert cache.get("a", topics, make) != shown[-1], "what people change themselves shows at once all the same"
+
+
+def test_once_results_stop_pouring_in_the_last_of_them_shows(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    pulse = ChangeCounter(held[0].log)
+    cache, make = PageCache(pulse), making(clock, 0.0)
+    for _ in range(POURING_MOMENTS):
+        clock.now_s += NOTED_S
+        pulse.bump(EVERYTHING)
+    assert pulse.pours
+    first = cache.get("a", (EVERYTHING,), make)
+    clock.now_s += NOTED_S
+    pulse.bump(EVERYTHING)
+    assert cache.get("a", (EVERYTHING,), make) == first
+    clock.now_s += POURING_S
+    assert not pulse.pours
+    assert cache.get("a", (EVERYTHING,), make) != first
+
+
+def test_a_result_now_and_then_is_no_flood(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    pulse = ChangeCounter(held[0].log)
+    cache, make = PageCache(pulse), making(clock, 0.0)
+    assert not pulse.pours
+    shown = []
+    for _ in range(10):
+        clock.now_s += POURING_S
+        pulse.bump(EVERYTHING)
+        pulse.bump(EVERYTHING)  # at the same moment: still one
+        shown.append(cache.get("a", (EVERYTHING,), make))
+    assert len(set(shown)) == len(shown)
 
 
 def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, object], clock: Clock) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hosted import make_team
-from lynxbench.server.server_state import LOOK_S, Server
+from lynxbench.server.server_state import FLOOD_LOOK_S, LOOK_S, Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
 
@@ -36,3 +36,25 @@ def test_a_flood_that_wakes_it_is_looked_at_a_few_times_a_second(
     server.stop()
     assert len(began) == ROUNDS, "what came while it looked is not forgotten"
     assert min(later - earlier for earlier, later in pairwise(began)) >= LOOK_S
+
+
+def test_results_of_a_second_are_judged_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    team = make_team("ml", tmp_path)
+    settings = ServerSettings(upload_folder=tmp_path / "uploads", environment=team.environment)
+    server = Server(settings, team.location, store_url(None, team.location))
+    found, began = [True, True, False, False], list[float]()
+
+    def look(*, sweep: bool = True) -> bool:
+        began.append(time.monotonic())
+        if len(began) == len(found):
+            server._stop.set()
+        server.arrived()
+        return found[len(began) - 1]
+
+    monkeypatch.setattr(server, "look", look)
+    server.arrived()
+    server._look()
+    server.stop()
+    rests = [later - earlier for earlier, later in pairwise(began)]
+    assert min(rests[:2]) >= FLOOD_LOOK_S, "after a round that found some"
+    assert rests[2] >= LOOK_S

@@ -34,6 +34,8 @@ Analysis = Annotated[str, Path(min_length=4, max_length=200)]
 Short = Annotated[str, Path(min_length=1, max_length=80)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Word = Annotated[str | None, Query(max_length=80)]
+PushedRun = Annotated[str | None, Query(max_length=40)]
+"""The scheduled run that a bundle came from."""
 Asked = Annotated[str, Query(min_length=4, max_length=80)]
 
 

@@ -1,5 +1,6 @@
-"""Bundles in, in pieces that can be resumed; taking one in twice changes nothing."""
+"""Bundles in: small ones by one request, others in pieces that can be resumed; taking one in twice changes nothing."""
 
+import asyncio
 import time
 from functools import partial
 from threading import Lock
@@ -18,6 +19,7 @@ from lynxbench.server.api.request_models import (
     NewRegistration,
     NewRemark,
     NewUpload,
+    PushedRun,
     Short,
 )
 from lynxbench.server.ingest import announce, remark
@@ -49,6 +51,20 @@ def remark_(server: TheServer, who: TheCaller, by: TheAuthor, body: NewRemark) -
     result_id, seq = server.audit.carry_out(by, "remark", who.team, remark, *given)
     server.arrived()
     return answer({"result_id": result_id, "seq": seq})
+
+
+@route("POST", "/bundles", SUBMIT, Upload, takes="application/octet-stream")
+async def push(request: Request, server: TheServer, who: TheCaller, by: TheAuthor, run: PushedRun = None) -> Response:
+    """Send a whole bundle of 8 MiB at most, as one body; it is verified, and what is new is appended.
+
+    It must be signed by a key that the submitting team registered. A larger one is announced as an upload.
+    """
+    _refuse_hurry(server, who)
+    receive = partial(server.uploads.receive, who.team, await request.body(), who.label)
+    pushed = await run_in_threadpool(receive)
+    if isinstance(pushed, Upload):
+        return answer(pushed)
+    return answer(await asyncio.wrap_future(server.intake.submit(pushed, who, by, run)))
 
 
 @route("POST", "/uploads", SUBMIT, Upload, status=201, or_status=200)
