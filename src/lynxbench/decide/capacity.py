@@ -15,6 +15,7 @@ from lynxbench.model.load_figures import SaturationRecord
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize, PowerPlan
 from lynxbench.model.precision import Precision
+from lynxbench.model.quantities import format_ratio
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.stats.fleets import (
     Balancing,
@@ -193,7 +194,7 @@ def plan_capacity(
 
 def _refuse_impossible(target: CapacityDemand) -> None:
     if not 0 <= target.headroom <= 10:
-        raise BadInput(f"--headroom: {target.headroom:.0%} must be from 0 % to 1000 %")
+        raise BadInput(f"--headroom: {format_ratio(target.headroom)} must be from 0 % to 1000 %")
     if not 0 <= target.failures <= 1000:
         raise BadInput(f"--failures: {target.failures} must be from 0 to 1000 nodes")
     if not 0 < target.period_s < math.inf:

@@ -190,3 +190,10 @@ def test_a_fleet_that_is_overrun_or_gone_is_not_said_to_be_simulated_in_part(tod
     assert found.naive.nodes == 1
     assert found.naive.periods_met == 0.0
     assert found.naive.simulated_share is None
+
+
+def test_an_absurd_ratio_is_told_in_a_line_and_not_in_three_hundred_digits() -> None:
+    with pytest.raises(BadInput) as told:
+        declare_demand(1.0, 1e298)
+    assert "1e+300 %" in str(told.value)
+    assert len(str(told.value)) < 120
