@@ -104,7 +104,8 @@ def verify_folder(
     else:
         checks += guarded("raw files", lambda: _recomputed_checks(result, folder, absent))
     if result.lynxbench_version != __version__:
-        checks.append(holds("program", f"made by lynxbench {result.lynxbench_version}, recomputed by {__version__}"))
+        made_by = f"made by lynxbench {result.lynxbench_version}, it says; recomputed by {__version__}"
+        checks.append(cannot("program", made_by))
     return VerificationReport(result.result_id, (*checks, *extra_checks))
 
 
@@ -346,8 +347,9 @@ def _check_whole(result: Result, again: Recomputed, run: RunFolder | None) -> li
         checks.append(cannot("restarts of the server", "whether it was the same server all the time the run alone saw"))
     else:
         checks.append(compare("executor", result.executor, made.executor))
-        checks.append(compare("ceilings", result.ceilings, made.ceilings))
         checks += check_copies(run, made.processes)
+    if made is not None:
+        checks.append(compare("ceilings", result.ceilings, made.ceilings))
     if again.validity is None:
         checks.append(cannot("validity", next(iter(again.unknown.values()), NOT_HERE)))
     elif again.deaths and again.validity.verdict is result.validity.verdict:
