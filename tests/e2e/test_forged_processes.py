@@ -80,6 +80,12 @@ def test_a_process_that_measured_something_else_is_none_of_this_run(
     assert f"was told another {what} than the plan" in refused(run_copy)
 
 
+def test_what_a_process_was_told_may_not_be_missing(run_copy: Path) -> None:
+    """Found: whoever took the job away could call any process one of the plan."""
+    (run_copy / "attempts" / "001-01" / "job.json").unlink()
+    assert refused(run_copy) == "attempts/001-01: job.json is not here, so nobody can see what its process was told"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

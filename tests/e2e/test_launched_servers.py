@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,6 +14,10 @@ import pytest
 
 import tiny_server
 from command_line import lynxbench_here
+from forged_runs import change_document, seal_again
+from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.manifest import write_manifest
+from lynxbench.record.verifying import verify_folder
 from lynxbench.run import server_intervening
 from lynxbench.run.server_keeper import __file__ as keeper_file
 from served import served_contract
@@ -94,6 +99,58 @@ def test_the_true_ratio_of_an_intervention_is_found(ran: dict[str, Any]) -> None
     assert tried["name"] == "launch with --slots 4"
     assert tried["measured"]["estimate"] == pytest.approx(4.0, rel=0.2)
     assert "by intervention: launch with --slots 4 gained" in attribution["sentence"]
+
+
+def test_the_gain_follows_from_the_visits_that_were_kept(bench: Path, ran: dict[str, Any], tmp_path: Path) -> None:
+    """Found: a server's measured gain was taken as it stood, whatever its clients had counted."""
+    kept = bench / "results" / ran["run_id"]
+
+    def lines(folder: Path) -> dict[str, tuple[str, str]]:
+        return {check.name: (check.outcome.value, check.why) for check in verify_folder(folder).checks}
+
+    def copied(name: str) -> Path:
+        shutil.copytree(kept, tmp_path / name)
+        return tmp_path / name
+
+    with mock.patch.object(server_intervening, "ROUNDS", 1):
+        held = lines(kept)
+        assert held["fp32 interventions"][0] == held["fp32 attribution"][0] == "holds", held
+        assert "fp32 launches" not in held
+
+        lied = copied("gain")
+        result = read_result(lied)
+        (part,) = result.per_precision
+        assert part.attribution is not None
+        (tried,) = part.attribution.interventions
+        better = tried.model_copy(update={"measured": tried.measured.scaled(2.0)})
+        said = part.attribution.model_copy(update={"interventions": (better,), "gain_if_removed": better.measured})
+        update = {"attribution": said, "per_precision": (part.model_copy(update={"attribution": said}),)}
+        seal_again(lied, result.model_copy(update=update))
+        assert lines(lied)["fp32 interventions"][0] == "does not hold"
+
+        other = copied("launch")
+        change_document(
+            other / "interventions" / "server-01-0" / "job.json", lambda job: job.update(launched={"slots": 9})
+        )
+        write_manifest(other)
+        assert "was launched otherwise (launch with --slots 9)" in lines(other)["fp32 interventions"][1]
+
+        gone = copied("gone")
+        shutil.rmtree(gone / "interventions" / "server-01-0")
+        write_manifest(gone)
+        assert "no visit of it that gave a figure is here" in lines(gone)["fp32 interventions"][1]
+
+        older = copied("older")
+        for file in (older / "interventions").glob("*/job.json"):
+            change_document(file, lambda job: job.pop("launched"))
+        write_manifest(older)
+        assert lines(older)["fp32 interventions"][0] == "holds"
+        assert lines(older)["fp32 launches"][0] == "cannot be recomputed"
+
+        ended = copied("ended")
+        (ended / "interventions" / "server-01-0" / server_intervening.ENDED_FILE).write_text("it ended with code 9")
+        write_manifest(ended)
+        assert lines(ended)["fp32 interventions"][0] == "does not hold"
 
 
 def test_its_result_verifies_and_a_rerun_shows_what_it_would_start(bench: Path, ran: dict[str, Any]) -> None:

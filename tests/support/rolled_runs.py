@@ -16,7 +16,7 @@ from lynxbench.model.job import ExecutedAs, JobReport, JobStatus
 from lynxbench.model.precision import Native
 from lynxbench.model.samples import Iterations
 from lynxbench.run.attempts import TO_ITS_END
-from lynxbench.run.fresh_job import REPORT_FILE
+from lynxbench.run.fresh_job import JOB_FILE, REPORT_FILE, job_of
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 SECOND = 10**9
@@ -90,8 +90,9 @@ def rolled(*folders: Path, ends: Sequence[str] = ()) -> RolledProcess:
 
 
 def leave_attempt(run: RunFolder, slot: Slot, iterations: Iterations, *, offset_ns: int, killed: bool) -> Path:
-    """What one attempt leaves in a run's folder: slices, telemetry on its own clock, and a report unless it died."""
+    """What one attempt leaves in a run's folder: job, slices, telemetry on its own clock, a report unless it died."""
     folder = run.new_attempt(slot)
+    (folder / JOB_FILE).write_text(job_of(run.registration, slot).model_dump_json(by_alias=True))
     roll_up(folder, iterations, unix_offset_ns=offset_ns, killed=killed)
     stamps = np.arange(iterations.start_ns[0], iterations.end_ns[-1], SECOND // 5)
     rows = [f"{stamp},0.0,2000,10000000000,20000000000" for stamp in stamps]

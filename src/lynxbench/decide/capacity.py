@@ -15,8 +15,17 @@ from lynxbench.model.load_figures import SaturationRecord
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize, PowerPlan
 from lynxbench.model.precision import Precision
+from lynxbench.model.quantities import format_ratio
 from lynxbench.model.result import PrecisionResult, Result
-from lynxbench.stats.fleets import Balancing, NodeFit, Point, fit_node, late_shares, node_capacity
+from lynxbench.stats.fleets import (
+    Balancing,
+    NodeFit,
+    Point,
+    counted_requests,
+    fit_node,
+    late_shares,
+    node_capacity,
+)
 
 NEEDED_PERIODS = 0.975
 """Share of simulated periods that must hold: half the 5 % that a plan may miss, the other half is the fit's."""
@@ -97,13 +106,24 @@ class _Simulation:
         )
         return float((late <= 1 - self.slo.percentile / 100).mean()), float(late.mean())
 
+    def simulated_share(self, checked: _Checked, nodes: int) -> float | None:
+        """How much of a period the simulation of such a fleet goes through; None where it is overrun from the start."""
+        rate, period_s = self.rate * checked.scale, self.target.period_s / checked.scale
+        if nodes < 1 or rate >= nodes * checked.fit.node.ceiling_per_s:
+            return None
+        counted = counted_requests(rate, nodes, self.target.balancing, period_s=period_s, most_steps=MOST_STEPS)
+        queues = 1 if self.target.balancing is Balancing.SHARED_QUEUE else nodes
+        return min(1.0, counted / (rate / queues * period_s))
+
     def sized(self, name: str, nodes: int, per_node_per_s: float, basis: str) -> FleetSize:
         """A fleet with what is left of it when nodes are gone."""
         left = nodes - self.target.failures
         met: float | None = None
         late: float | None = None
+        share: float | None = None
         checked = self.fitted(left)
         if checked is not None:
+            share = self.simulated_share(checked, left)
             met, late = self.periods(checked, left) if left > 0 else (0.0, 1.0)
         return FleetSize(
             name=name,
@@ -113,6 +133,7 @@ class _Simulation:
             periods_met=met,
             late_share=late,
             load=self.rate / (left * per_node_per_s) if left > 0 else math.inf,
+            simulated_share=share,
         )
 
     def naive(self, ceiling_per_s: float) -> FleetSize:
@@ -173,7 +194,7 @@ def plan_capacity(
 
 def _refuse_impossible(target: CapacityDemand) -> None:
     if not 0 <= target.headroom <= 10:
-        raise BadInput(f"--headroom: {target.headroom:.0%} must be from 0 % to 1000 %")
+        raise BadInput(f"--headroom: {format_ratio(target.headroom)} must be from 0 % to 1000 %")
     if not 0 <= target.failures <= 1000:
         raise BadInput(f"--failures: {target.failures} must be from 0 to 1000 nodes")
     if not 0 < target.period_s < math.inf:

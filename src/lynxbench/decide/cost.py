@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lynxbench.compare.sittings import in_one_sitting
+from lynxbench.decide.capacity import MOST_NODES
 from lynxbench.decide.front import FIGURES, LEVEL, is_left_out, leads_by_little, mark_front, rank_options
 from lynxbench.decide.power_plan import energy_boundary, measured_draw
 from lynxbench.decide.tenure import Rates, Terms, break_even, price_tenures
@@ -26,7 +27,7 @@ from lynxbench.model.planning import (
     Value,
 )
 from lynxbench.model.precision import Precision
-from lynxbench.model.quantities import Quantity, parse_unit, quantity, rate_unit, words_of
+from lynxbench.model.quantities import Quantity, format_ratio, parse_unit, quantity, rate_unit, words_of
 from lynxbench.model.result import Percentile, PrecisionResult, Result
 
 PER_MILLION = 1e6
@@ -96,7 +97,7 @@ def _refuse_impossible(candidates: Sequence[PricedOption], question: CostQuestio
             "--regimes shows all three orders"
         )
     if question.utilisation is not None and not 0 < question.utilisation <= 1:
-        raise BadInput(f"--utilisation: {question.utilisation:.0%} must be above 0 % and at most 100 %")
+        raise BadInput(f"--utilisation: {format_ratio(question.utilisation)} must be above 0 % and at most 100 %")
     if question.demand_per_s is not None and not 0 < question.demand_per_s < math.inf:
         raise BadInput(f"--demand: {question.demand_per_s:g} requests/s is no demand; give a rate above 0")
     if question.wall_factor is not None and not 1 <= question.wall_factor <= 10:
@@ -180,6 +181,10 @@ def _within_objective(figures: PrecisionResult) -> tuple[float | None, str]:
 def _utilisation(figures: PrecisionResult, question: CostQuestion) -> tuple[float, str, int | None]:
     capacity, basis = _within_objective(figures)
     if question.demand_per_s is not None and capacity:
+        needed = question.demand_per_s / capacity
+        if needed > MOST_NODES:
+            asked = f"{question.demand_per_s:g} requests/s would need {needed:.3g} nodes"
+            raise BadInput(f"--demand: {asked}; is the demand in requests a second?")
         nodes = math.ceil(question.demand_per_s / capacity - 1e-9)
         share = question.demand_per_s / (nodes * capacity)
         return share, f"demand {question.demand_per_s:g} /s on {nodes} nodes of {plain(capacity)} /s ({basis})", nodes

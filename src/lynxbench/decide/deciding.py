@@ -11,6 +11,7 @@ from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.decision_gate import AnyDecision, hold_back
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_executor
+from lynxbench.decide.possible_figures import impossible_figure
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
 from lynxbench.decide.tenure import Terms
 from lynxbench.decide.usable_figures import measured_precision, newest, one_contract
@@ -92,7 +93,14 @@ def gather(
     for gone in named:
         if gone in retracted:
             raise Refused(f"result {short(gone)} was retracted: {known[gone].retracted[-1].text}; name another one")
-    valid = [result for result in results.values() if result.result_id not in retracted]
+    impossible = {name: words for name, result in results.items() if (words := impossible_figure(result))}
+    for name in named if named or not folders else results:
+        if name in impossible:
+            wrong = f"states what nothing measures ({impossible[name]})"
+            raise Refused(
+                f"result {short(name)} {wrong}: no decision rests on it; lynxbench verify it, or name another"
+            )
+    valid = [result for name, result in results.items() if name not in retracted and name not in impossible]
     return Gathered(tuple(sorted(valid, key=lambda result: result.started_at)), known)
 
 
@@ -140,6 +148,8 @@ def ask_purchase(
 ) -> tuple[PurchaseDecision, WhatIf | None]:
     """The five questions over what was gathered; results on the proposed device count as its test instance."""
     _check_due(remeasured_by, due)
+    if not proposed.strip():
+        raise BadInput("--proposed is empty; name the accelerator, as `lynxbench decide devices` lists them")
     results = one_contract(gathered.results, contract)
     device = catalogue.get(proposed.lower())
     for result in results:

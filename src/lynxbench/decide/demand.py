@@ -7,6 +7,7 @@ import numpy as np
 from lynxbench.errors import BadInput
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import DemandForecast
+from lynxbench.model.quantities import format_ratio
 from lynxbench.model.samples import Float64
 
 FEWEST_WINDOWS = 10
@@ -66,7 +67,8 @@ def forecast_demand(
 
 def _refuse_growth(growth: float) -> None:
     if not -1 < growth <= 100:
-        raise BadInput(f"--growth: {growth:.0%} leaves no demand, or more than a hundredfold; give for example '30 %'")
+        wrong = "leaves no demand, or more than a hundredfold"
+        raise BadInput(f"--growth: {format_ratio(growth)} {wrong}; give for example '30 %'")
 
 
 def _growth_words(growth: float) -> str:

@@ -11,7 +11,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.figures import Figure
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import BreakEven, MoneyFigure, Tenure
-from lynxbench.model.quantities import HOUR_S, YEAR_S, Quantity, parse_unit, quantity, rate_unit
+from lynxbench.model.quantities import HOUR_S, YEAR_S, Quantity, format_ratio, parse_unit, quantity, rate_unit
 
 MONTH_S = YEAR_S / 12
 TOKENS = parse_unit("tokens/s")[1]
@@ -32,7 +32,7 @@ class Owning:
         if self.price.value < 0 or self.life.value <= 0:
             raise BadInput("a purchase has a price of at least 0 and a life above 0")
         if not 0 <= self.residual < 1:
-            raise BadInput(f"residual value {self.residual:.0%} must be from 0 % to below 100 % of the price")
+            raise BadInput(f"residual value {format_ratio(self.residual)} must be from 0 % to below 100 % of the price")
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,13 +158,26 @@ def whole_reasons(result: Result) -> tuple[str, ...]:
     return tuple(reason for reason in result.validity.reasons if not reason.startswith(names))
 
 
+def _said_of(figures: PrecisionResult, result: Result) -> tuple[str, ...]:
+    """Reasons that the whole run gives for doubting one precision, whatever that says of itself."""
+    name = f"{figures.precision.value}: "
+    return tuple(reason.removeprefix(name) for reason in result.validity.reasons if reason.startswith(name))
+
+
+def _is_client_void(figures: PrecisionResult) -> bool:
+    """Whether the client was the limit: then the figures are the client's, whatever is said of their validity."""
+    return figures.load is not None and figures.load.instrument.verdict == "void"
+
+
 def _of_figures(result: Result, figures: PrecisionResult) -> Iterator[Shortfall]:
     at = f"{figures.precision} of {short(result.result_id)}"
     verdicts = result.validity.verdict, figures.validity.verdict
     own = () if figures.validity.verdict is ValidityVerdict.VALID else figures.validity.reasons  # else they are remarks
-    whole = () if result.validity.verdict is ValidityVerdict.VALID else whole_reasons(result)
-    reasons = list(dict.fromkeys((*own, *whole)))
-    if figures.skipped is not None or ValidityVerdict.VOID in verdicts:
+    told = (*_said_of(figures, result), *whole_reasons(result))
+    whole = () if result.validity.verdict is ValidityVerdict.VALID else told
+    client = figures.load.instrument.reasons if figures.load is not None else ()
+    reasons = list(dict.fromkeys((*own, *whole, *client)))
+    if figures.skipped is not None or ValidityVerdict.VOID in verdicts or _is_client_void(figures):
         why = figures.skipped.reason if figures.skipped is not None else _few(reasons)
         yield Shortfall(Lack.VOID, f"{at} has no figure that may be used ({why})", step_after_void(result))
         return

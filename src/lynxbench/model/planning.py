@@ -1,6 +1,8 @@
 """What capacity and cost decisions say: documents with every figure beside what it rests on."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from lynxbench.model.contract import Regime
 from lynxbench.model.decisions import DecisionDocument
@@ -59,6 +61,8 @@ class FleetSize(Document):
     late_share: float | None
     load: float
     """Planned demand over what the surviving nodes were measured to hold."""
+    simulated_share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
+    """How much of each period was simulated, its first part; null where none was, and in earlier versions."""
 
 
 class PowerPlan(Document):

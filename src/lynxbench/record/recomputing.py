@@ -173,11 +173,15 @@ def check_times(result: Result, conclusion: Conclusion) -> list[Check]:
     measured = [process.samples.iterations for process in conclusion.processes if len(process.samples.iterations)]
     # Requests overlap, and an endurance run may go on after its machine was started again.
     took_s = sum(min(float(each.seconds.sum()), (each.end_ns[-1] - each.start_ns[0]) / 1e9) for each in measured)
-    if took_s * (1 - CLOCKS_APART) <= lasted_s + WRITTEN_TO.total_seconds() or (abs(steps) > CLOCK_STEP_S).any():
+    if result.measuring_s < 0:
+        return [fails("times", f"measuring took {result.measuring_s:g} s, it says")]
+    longest_s = (lasted_s + WRITTEN_TO.total_seconds()) / (1 - CLOCKS_APART)
+    if max(took_s, result.measuring_s) <= longest_s or (abs(steps) > CLOCK_STEP_S).any():
         return []
-    words = (
-        f"its processes measured for {took_s:.0f} s, and it lasted {lasted_s:.0f} s from its registration to its end"
-    )
+    what = f"its processes measured for {took_s:.0f} s"
+    if took_s <= longest_s:
+        what = f"measuring took {result.measuring_s:.0f} s, it says"
+    words = f"{what}, and it lasted {lasted_s:.0f} s from its registration to its end"
     if WALL_STEP not in columns:
         return [cannot("times", f"{words}; whether the time of day was set meanwhile, nobody read")]
     return [fails("times", words)]

@@ -57,7 +57,7 @@ def compare(name: str, stated: object, recomputed: object) -> Check:
 def check_attribution(name: str, stated: Attribution | None, recomputed: Attribution | None) -> Check:
     """An attribution against its trace; interventions came later and may have changed the verdict's words."""
     exact = compare(name, stated, recomputed)
-    if stated is not None and recomputed is None and _is_by_intervention_alone(stated):
+    if stated is not None and recomputed is None and is_by_intervention_alone(stated):
         return cannot(name, "it rests on interventions' own processes alone, and names nobody")
     if exact.outcome is CheckOutcome.HOLDS or stated is None or recomputed is None:
         return exact
@@ -87,7 +87,7 @@ def _follows(stated: Attribution, trace: Attribution) -> bool:
     return any(compare("", stated.gain_if_removed, gain).outcome is CheckOutcome.HOLDS for gain in possible)
 
 
-def _is_by_intervention_alone(stated: Attribution) -> bool:
+def is_by_intervention_alone(stated: Attribution) -> bool:
     """Of a server that tells nothing of itself: no time is divided, and nobody is named."""
     blames = stated.bound is not Bound.UNDETERMINED or stated.layer or stated.owner or stated.candidates
     return bool(stated.interventions) and not (blames or stated.shares or stated.operators or stated.steps)
@@ -114,6 +114,10 @@ def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
             compare(f"{name} ceiling", stated.ceiling_per_s, again.rate_per_s),
             compare(f"{name} ceiling is the highest", stated.is_ceiling_highest, again.is_highest),
         ]
+    asked = [rate for rate in (stated.passed_per_s, stated.failed_per_s) if rate is not None]
+    unasked = [rate for rate in asked if rate not in rates]
+    if unasked:
+        ceiling.append(fails(f"{name} rates", f"{unasked[0]:.4g} /s stands on no probe of the curve"))
     return [
         *ceiling,
         compare(f"{name} knee", stated.knee_per_s, knee),

@@ -30,6 +30,8 @@ from lynxbench.model.verification import (
     fails,
     holds,
 )
+from lynxbench.record.intervention_check import check_copies, check_gains, check_intervened
+from lynxbench.record.plan_check import claim_problems
 from lynxbench.record.recomputing import (
     Recomputed,
     check_attempts,
@@ -41,7 +43,7 @@ from lynxbench.record.recomputing import (
     recompute_samples,
 )
 from lynxbench.record.telemetry_check import check_telemetry
-from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
+from lynxbench.record.value_check import check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
 from lynxbench.run.run_outcome import TELEMETRY_FILE
@@ -102,7 +104,8 @@ def verify_folder(
     else:
         checks += guarded("raw files", lambda: _recomputed_checks(result, folder, absent))
     if result.lynxbench_version != __version__:
-        checks.append(holds("program", f"made by lynxbench {result.lynxbench_version}, recomputed by {__version__}"))
+        made_by = f"made by lynxbench {result.lynxbench_version}, it says; recomputed by {__version__}"
+        checks.append(cannot("program", made_by))
     return VerificationReport(result.result_id, (*checks, *extra_checks))
 
 
@@ -204,7 +207,7 @@ def _recomputed_checks(result: Result, folder: Path, absent: Mapping[str, str]) 
         return [*checks, cannot(FIGURES_LINE, "neither the attempts nor the samples of this result are here")]
     checks += _check_samples(result, samples, again)
     for stated in result.per_precision:
-        checks += _check_precision(stated, again)
+        checks += _check_precision(stated, again, run, result.rules)
     checks += _check_whole(result, again, run)
     if result.rules != RULES:
         checks = under_older_rules(result, again.per_precision, again.validity, checks)
@@ -267,7 +270,7 @@ def _check_registration(result: Result, run: RunFolder) -> list[Check]:
     ]
 
 
-def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
+def _check_precision(stated: PrecisionResult, again: Recomputed, run: RunFolder | None, rules: int) -> list[Check]:
     label = stated.precision.value
     part = again.per_precision.get(stated.precision)
     if part is None:
@@ -290,12 +293,14 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
             checks.append(compare(line, getattr(stated, name), getattr(part, name)))
     if again.conclusion is None:
         return [*checks, cannot(f"{label} accuracy, attribution, validity", NOT_HERE)]
+    assert run is not None
     if stated.precision in again.traceless:
         checks.append(cannot(f"{label} attribution", again.traceless[stated.precision]))
+        checks += check_gains(label, stated, part, run, rules)
     elif "attribution" in again.unknown:
         checks.append(cannot(f"{label} attribution", again.unknown["attribution"]))
     else:
-        checks.append(check_attribution(f"{label} attribution", stated.attribution, part.attribution))
+        checks += check_intervened(label, stated, part, run, rules)
     if stated.load is not None and part.load is not None:
         for name in LOAD_FIGURES:
             line = f"{label} {name.removesuffix('_per_s').replace('_', ' ')}"
@@ -304,7 +309,16 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
             sides = getattr(stated.load, name), getattr(part.load, name)
             checks += [compare(f"{label} {name}", *sides)] if any(sides) else []
         checks += check_saturation(f"{label} saturation", stated.load.saturation)
+        if stated.load.saturation is not None:
+            problem = next(claim_problems(run, again.conclusion.attempts), "")
+            name = f"{label} saturation claim"
+            checks.append(fails(name, problem) if problem else holds(name, "the runs after it were asked at that rate"))
         checks.append(cannot(f"{label} server counters", LIVE))
+        if stated.load.cache.counters:
+            checks.append(cannot(f"{label} cache counters", LIVE))
+        if stated.load.server_counters and stated.attribution is not None:
+            why = "where a request's time went inside the server is by its counters, as they are stated"
+            checks.append(cannot(f"{label} attribution inside the server", why))
     elif (stated.load is None) != (part.load is None):
         checks.append(fails(f"{label} load", "stated and recomputed differ in whether a server was asked"))
     return checks
@@ -330,8 +344,11 @@ def _check_whole(result: Result, again: Recomputed, run: RunFolder | None) -> li
         checks.append(cannot("executor", NOT_HERE))
     elif isinstance(result.contract.engine, ServedEngine):
         checks.append(check_served_executor(result, run, made))
+        checks.append(cannot("restarts of the server", "whether it was the same server all the time the run alone saw"))
     else:
         checks.append(compare("executor", result.executor, made.executor))
+        checks += check_copies(run, made.processes)
+    if made is not None:
         checks.append(compare("ceilings", result.ceilings, made.ceilings))
     if again.validity is None:
         checks.append(cannot("validity", next(iter(again.unknown.values()), NOT_HERE)))

@@ -391,4 +391,4 @@ def _compare_by_either(
 def _program(stated: AnalysisDocument) -> Iterable[Check]:
     made_by = getattr(stated, "lynxbench_version", __version__)
     if made_by != __version__:
-        yield holds("program", f"made by lynxbench {made_by}, recomputed by {__version__}")
+        yield cannot("program", f"made by lynxbench {made_by}, it says; recomputed by {__version__}")

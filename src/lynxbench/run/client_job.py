@@ -10,6 +10,7 @@ from lynxbench.load.leaving import leaving_rule
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
+from lynxbench.model.fields import Scalar
 from lynxbench.model.load_figures import AlikeAnswers, AnswerFigures, ExpectedCache, SourceFile
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import ReplayArrival
@@ -54,6 +55,8 @@ class ClientJob(Document):
     """How the server counts words, where it was asked before."""
     fleet: ClientFleet | None = None
     """Where the clients are, when they are not processes of this machine."""
+    launched: dict[str, Scalar] | None = None
+    """What an intervention changed of the arguments that the contract launches its server with; {} where nothing."""
 
 
 class ClientFacts(Document):

@@ -3,30 +3,36 @@
 Unchanged and changed servers take turns, and the order turns with every round: what drifts meanwhile is no gain.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from lynxbench.attribute.judge.server_changes import (
+    ANSWERS_CHANGE,
     ServerChange,
     judge_server_change,
     propose_server_changes,
     with_server_changes,
 )
-from lynxbench.errors import BadInput, CannotRun
+from lynxbench.errors import BadInput, BadResult, CannotRun
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.load_record import read_record, requests_of
 from lynxbench.measure.responses import process_response
 from lynxbench.measure.served_load import ServedRun, measure_load
 from lynxbench.model.attribution import Intervention
 from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
+from lynxbench.model.interval import UNKNOWN_INTERVAL
 from lynxbench.model.interventions import InterventionChoice
 from lynxbench.model.launching import Anew, options_of
 from lynxbench.model.result import PrecisionResult
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import ClosedArrival, SaturatingArrival
 from lynxbench.run.attempts import Attempt, FreshProcess, read_attempt, run_attempt
 from lynxbench.run.client_job import RECORD_FILE, ClientFacts, ClientJob
 from lynxbench.run.contract_server import ContractServer
-from lynxbench.run.fresh_job import REPORT_FILE
+from lynxbench.run.fresh_job import JOB_FILE, REPORT_FILE
 from lynxbench.run.intervening import CONTROL, FOLDER
 from lynxbench.run.run_outcome import Progress
 from lynxbench.run.served_run import CLIENT_PROGRAM
@@ -34,6 +40,17 @@ from lynxbench.run.served_run import CLIENT_PROGRAM
 ROUNDS = 2
 """Fresh servers that each change, and no change, is measured on: the fewest that give an interval."""
 LATENCY = "latency-p50"
+INAPPLICABLE = "does not apply: "
+ENDED_FILE = "server-ended.txt"
+"""In the folder of a visit: how the server ended under its client, which makes its figure none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptChanges:
+    """What kept visits come to, and whether each says with which arguments its server was launched."""
+
+    result: PrecisionResult
+    all_told: bool
 
 
 def intervene_on_server(
@@ -51,9 +68,7 @@ def intervene_on_server(
         result.attribution, server.kind, server.launch.arguments, choice, options_of(list(server.command))
     )
     speeds = _visit_all(run, contract, server, changes, progress, clients)
-    baseline = [speed for speed in speeds[CONTROL] if isinstance(speed, float)]
-    if server.launch.restart is Anew.SERVER and isinstance(run.registration.contract.workload.arrival, ClosedArrival):
-        baseline = [*result.run_means, *baseline]  # each of them on a server of its own, too
+    baseline = _baseline(run.registration.contract, result, speeds[CONTROL])
     confidence = contract.protocol.confidence
     done: list[tuple[ServerChange, Intervention]] = []
     for change in changes:
@@ -64,6 +79,82 @@ def intervene_on_server(
         else:
             done.append((change, judge_server_change(change, baseline, measured, confidence)))
     return result.model_copy(update={"attribution": with_server_changes(result.attribution, done, baseline)})
+
+
+def _baseline(contract: Contract, result: PrecisionResult, control: Sequence[float | str]) -> list[float]:
+    """Work per second without a change: of the visits to unchanged servers, and of the runs where these compare."""
+    engine = contract.engine
+    anew = isinstance(engine, ServedEngine) and engine.serve is not None and engine.serve.restart is Anew.SERVER
+    runs = result.run_means if anew and isinstance(contract.workload.arrival, ClosedArrival) else ()
+    return [*runs, *(speed for speed in control if isinstance(speed, float))]  # each run on a server of its own, too
+
+
+def changes_again(run: RunFolder, result: PrecisionResult, stated: Sequence[Intervention]) -> KeptChanges:
+    """What the visits that a run kept make of its attribution, by the changes that are stated.
+
+    Names, predictions and reasons why a change could not be tried are taken as stated: the table that they are from is
+    that of the server's kind, which was told by the machine. BadResult where a visit is not here, or was told another.
+    """
+    contract = asked_again(run.registration.contract)
+    tried = [one for one in stated if not one.note.startswith(INAPPLICABLE)]
+    for name in kept_visits(run):
+        if name.split("-")[1] not in {f"{place:02d}" for place in range(len(tried) + 1)}:
+            raise BadResult(f"{FOLDER}/{name} is of a change that is not stated")
+    control = _kept_visits(run, contract, 0, "") if tried else []
+    baseline = _baseline(run.registration.contract, result, [speed for speed, _ in control])
+    foreseen = result.attribution.gain_if_removed if result.attribution is not None else UNKNOWN_INTERVAL
+    untold = [told for _, told in control if not told]
+    done: list[tuple[ServerChange, Intervention]] = []
+    for one in stated:
+        decides = one.predicted.known
+        predicted = foreseen if decides else UNKNOWN_INTERVAL
+        change = ServerChange({}, predicted=predicted, decides=decides, answers=one.note.endswith(ANSWERS_CHANGE))
+        measured = one.measured, one.note
+        if one in tried:
+            visits = _kept_visits(run, contract, 1 + tried.index(one), one.name)
+            speeds = [speed for speed, _ in visits if isinstance(speed, float)]
+            untold += [told for _, told in visits if not told]
+            if not speeds and one.measured.known:
+                raise BadResult(f"{one.name}: no visit of it that gave a figure is here")
+            if speeds:
+                judged = judge_server_change(change, baseline, speeds, contract.protocol.confidence)
+                measured = judged.measured, judged.note
+        update = {"predicted": predicted, "measured": measured[0], "note": measured[1]}
+        done.append((change, one.model_copy(update=update)))
+    return KeptChanges(
+        result.model_copy(update={"attribution": with_server_changes(result.attribution, done, baseline)}),
+        all_told=not untold,
+    )
+
+
+def kept_visits(run: RunFolder) -> tuple[str, ...]:
+    """The names of the visits that are kept."""
+    return tuple(sorted(path.name for path in (run.path / FOLDER).glob("server-*")))
+
+
+def _kept_visits(run: RunFolder, contract: Contract, place: int, name: str) -> list[tuple[float | str, bool]]:
+    """Work per second of the visits to one setting, and whether each was told what it is; up to the first failure."""
+    visits: list[tuple[float | str, bool]] = []
+    for turn in range(ROUNDS):
+        folder = run.path / FOLDER / f"server-{place:02d}-{turn}"
+        if not (folder / JOB_FILE).is_file():
+            continue  # its server did not come up, or was not started again after that
+        job = read_document(folder / JOB_FILE, ClientJob, "what its client was told")
+        where = f"{FOLDER}/{folder.name}"
+        for part in ("workload", "protocol", "objective"):
+            if getattr(job.contract, part) != getattr(contract, part):
+                raise BadResult(f"{where}: its client was told another {part} than the intervention has")
+        if job.launched is not None and _named(job.launched) != name:
+            raise BadResult(f"{where}: its server was launched otherwise ({_named(job.launched) or 'unchanged'})")
+        slot = Slot(index=len(run.registration.plan), restart=0, precision=contract.workload.precisions[0])
+        visits.append((_kept_response(contract, read_attempt(slot, folder)), job.launched is not None))
+        if isinstance(visits[-1][0], str):
+            break
+    return visits
+
+
+def _named(arguments: Mapping[str, Scalar]) -> str:
+    return ServerChange(arguments).name if arguments else ""
 
 
 def asked_again(contract: Contract) -> Contract:
@@ -116,7 +207,7 @@ def _speed(
     folder = run.path / FOLDER / name
     slot = Slot(index=len(run.registration.plan), restart=0, precision=contract.workload.precisions[0])
     if (folder / REPORT_FILE).exists():
-        return _response(contract, read_attempt(slot, folder))
+        return _kept_response(contract, read_attempt(slot, folder))
     try:
         greeting = server.start(arguments)
     except (BadInput, CannotRun) as error:
@@ -128,11 +219,20 @@ def _speed(
         clients=clients,
         salt=int(run.registration.nonce[:8], 16) + len(list((run.path / FOLDER).glob("*"))),
         calibration=None if greeting is None else greeting.calibration,
+        launched=dict(arguments),
     )
     folder.mkdir(parents=True, exist_ok=True)
     process = FreshProcess(CLIENT_PROGRAM, job, run.registration.threads, beside=lambda: (server.running.pid,))
     attempt = run_attempt(folder, slot, process, progress, label=f"{name}: ")
-    return server.running.ended or _response(contract, attempt)
+    if ended := server.running.ended:
+        write_text(folder / ENDED_FILE, ended)
+    return _kept_response(contract, attempt)
+
+
+def _kept_response(contract: Contract, attempt: Attempt) -> float | str:
+    """Work per second of a visit that is over, or why there is none: its server may have ended under it."""
+    ended = attempt.folder / ENDED_FILE
+    return ended.read_text(encoding="utf-8") if ended.exists() else _response(contract, attempt)
 
 
 def _response(contract: Contract, attempt: Attempt) -> float | str:

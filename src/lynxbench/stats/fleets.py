@@ -28,6 +28,8 @@ MOST_POINTS = 7
 """Points of a curve that are simulated: those with the most requests behind them."""
 CANDIDATES = 3
 """Shapes that the approximation puts first and the simulation decides between."""
+FEWEST_STEPS = 100
+"""Requests of a simulated queue, however short the period: of fewer no share says anything."""
 _STEADY = 0.98
 """Load of a node, over its ceiling, up to which a steady state is reached within a probe."""
 
@@ -189,18 +191,23 @@ def late_shares(
     """The share of requests beyond the limit in each of so many periods of a fleet that is already warm."""
     if rate_per_s >= nodes * node.ceiling_per_s:
         return np.ones(runs)
+    counted = counted_requests(rate_per_s, nodes, balancing, period_s=period_s, most_steps=most_steps)
     if balancing is Balancing.SHARED_QUEUE:
-        counted = max(100, min(most_steps, math.ceil(rate_per_s * period_s)))
         late = _late(node, rate_per_s, runs, counted, limit_s, rng, shared=nodes)
         return np.asarray(late.mean(axis=0))
     each = rate_per_s / nodes
-    counted = max(100, min(most_steps, math.ceil(each * period_s)))
     gaps = nodes if balancing is Balancing.ROUND_ROBIN else 1
     queues = min(runs * nodes, max(600, 4 * nodes))
     shares = _late(node, each, queues, counted, limit_s, rng, gaps=gaps).mean(axis=0)
     # A period of the fleet is one period of each node; nodes are alike, so a pool of simulated ones serves for all.
     drawn = shares if queues == runs * nodes else shares[rng.integers(0, queues, runs * nodes)]
     return np.asarray(drawn.reshape(runs, nodes).mean(axis=1))
+
+
+def counted_requests(rate_per_s: float, nodes: int, balancing: Balancing, *, period_s: float, most_steps: int) -> int:
+    """How many requests of one queue are simulated for a period: all of them, or as many as there is time for."""
+    queues = 1 if balancing is Balancing.SHARED_QUEUE else nodes
+    return max(FEWEST_STEPS, min(most_steps, math.ceil(rate_per_s / queues * period_s)))
 
 
 def node_capacity(node: QueueNode, limit_s: float, violations: float, rng: np.random.Generator) -> float:

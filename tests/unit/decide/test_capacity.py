@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lynxbench.decide.capacity import CapacityDemand, plan_capacity
+from lynxbench.cli.showing import terminal_text
+from lynxbench.decide.capacity import MOST_STEPS, CapacityDemand, plan_capacity
 from lynxbench.decide.deciding import demand_of
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.purchase import saturation_point
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.planning import CapacityPlan
 from lynxbench.model.result import Result, ValidityVerdict
+from lynxbench.report.documents.decision_document import compose_decision
 from lynxbench.stats.fleets import Balancing
 
 
@@ -164,3 +166,34 @@ def test_what_only_a_log_can_say_is_not_taken_beside_a_declared_demand(today: Re
 def test_a_short_log_is_refused() -> None:
     with pytest.raises(BadInput, match="windows"):
         forecast_demand(np.linspace(0, 100, 50), "log", window_s=60, percentile=None, growth=0.0)
+
+
+def test_how_much_of_a_period_was_simulated_is_said(today: Result) -> None:
+    """Found: a period of a day was said to be simulated, of which the simulation saw a few minutes."""
+    short_one, day = plan(today, 120.0), plan(today, 120.0, period_s=86_400.0)
+    assert short_one.proposed.simulated_share == 1.0
+    left, share = day.proposed.nodes, day.proposed.simulated_share
+    assert share is not None
+    assert share == pytest.approx(MOST_STEPS / (120 / left * 86_400), rel=1e-3)
+    shown = terminal_text(compose_decision(day))
+    assert f"the first {share * 100:.1f}" in " ".join(shown.split())
+    assert "of each was simulated" not in terminal_text(compose_decision(short_one))
+
+
+def test_the_share_of_one_queue_for_all_is_of_all_its_requests(today: Result) -> None:
+    found = plan(today, 120.0, period_s=3600.0, balancing=Balancing.SHARED_QUEUE).proposed
+    assert found.simulated_share == pytest.approx(MOST_STEPS / (120 * 3600), rel=1e-3)
+
+
+def test_a_fleet_that_is_overrun_or_gone_is_not_said_to_be_simulated_in_part(today: Result) -> None:
+    found = plan(today, 300.0, mean=41.0, failures=1)
+    assert found.naive.nodes == 1
+    assert found.naive.periods_met == 0.0
+    assert found.naive.simulated_share is None
+
+
+def test_an_absurd_ratio_is_told_in_a_line_and_not_in_three_hundred_digits() -> None:
+    with pytest.raises(BadInput) as told:
+        declare_demand(1.0, 1e298)
+    assert "1e+300 %" in str(told.value)
+    assert len(str(told.value)) < 120

@@ -300,3 +300,8 @@ def test_an_unresolved_tail_stands_in_no_order(today: Result) -> None:
     assert report.rankings[0].order == ("a",)
     assert report.rankings[0].left_out == ("b: its p99 latency is unresolved: it has no interval",)
     assert all(option.on_front for option in report.options)
+
+
+def test_a_demand_that_no_fleet_could_carry_is_refused(today: Result) -> None:
+    with pytest.raises(BadInput, match="is the demand in requests a second"):
+        report_cost([PricedOption("a", today, terms())], CostQuestion(demand_per_s=1e308))

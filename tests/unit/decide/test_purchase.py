@@ -269,3 +269,9 @@ def test_an_estimate_alone_supports_no_purchase(today: Result) -> None:
     assert decision.diagnosed
     assert decision.supported == "undecided"
     assert "question 4 would measure it" in decision.because
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_what_is_proposed_has_a_name(today: Result, name: str) -> None:
+    with pytest.raises(BadInput, match="--proposed is empty"):
+        ask_purchase(Gathered((today,)), read_catalogue(None), proposed=name)

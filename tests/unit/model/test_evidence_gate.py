@@ -15,6 +15,7 @@ from lynxbench.compare.levels import point_of, read_history
 from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.stack_signals import Record, read_signals
 from lynxbench.compare.suspects import changes_between
+from lynxbench.decide.demonstrating import demo_results
 from lynxbench.model.attribution import Bound, CandidateLayer
 from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.evidence_gate import (
@@ -244,3 +245,28 @@ def _history(results: list[Result]) -> History:
         precision=Precision.FP32,
         fields_between=lambda pairs: [by_pair.get((a.result_id, b.result_id)) for a, b in pairs],
     )
+
+
+def test_a_doubt_that_the_whole_has_of_one_precision_counts_there() -> None:
+    """Found: whoever left it out of the precision's own validity had it counted nowhere."""
+    doubts = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("fp32: outliers that grow",))
+    result = blaming().model_copy(update={"validity": doubts})
+    (first, *_) = figures_fall_short(result, result.per_precision[0])
+    assert first.lack is Lack.DOUBTFUL
+    assert "outliers that grow" in first.says
+    other = result.model_copy(
+        update={"validity": Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("int8: outliers that grow",))}
+    )
+    assert figures_fall_short(other, other.per_precision[0]) == ()
+
+
+def test_a_client_that_was_the_limit_carries_nothing_whatever_the_validity_says() -> None:
+    (served, *_) = demo_results()
+    (figures,) = served.per_precision
+    assert figures.load is not None
+    assert all(short.lack is not Lack.VOID for short in figures_fall_short(served, figures))
+    busy = figures.load.instrument.model_copy(update={"verdict": "void", "reasons": ("client 99 % busy",)})
+    lied = figures.model_copy(update={"load": figures.load.model_copy(update={"instrument": busy})})
+    (first, *_) = figures_fall_short(served.model_copy(update={"per_precision": (lied,)}), lied)
+    assert first.lack is Lack.VOID
+    assert "client 99 % busy" in first.says

@@ -88,7 +88,8 @@ def _(plan: CapacityPlan) -> tuple[doc.Block, ...]:
     )
     head = ("Plan", "Nodes", "For one node", "Load of what is left", "Periods held", "Late", "From")
     rows = [_fleet_row(size) for size in (plan.proposed, plan.naive)]
-    note = f"A period is {seconds_text(plan.period_s)} at the planned demand with the failed nodes gone; simulated."
+    note = f"A period is {seconds_text(plan.period_s)} at the planned demand with the failed nodes gone; "
+    note += _simulated(plan.proposed)
     check_head = ("Requests/s", "p50 measured", "p50 simulated", "p99 measured", "p99 simulated")
     checked = [
         (digits(point.rate_per_s, 4),
@@ -251,6 +252,16 @@ def _front(report: CostReport) -> doc.Table:
     per = next((option.cost.per for option in report.options if option.cost is not None), "")
     head = ("Option", "Pareto", "Sustained", "p99", f"Cost of a {per}" if per else "Cost", "Work a joule", "Accuracy")
     return doc.Table(head, rows, "Pareto front", (2, 3, 4, 5), f"Taken over {'; '.join(report.axes)}.")
+
+
+def _simulated(size: FleetSize) -> str:
+    """How much of each period the words `periods held` rest on."""
+    if size.periods_met is None:
+        return "not simulated."
+    if size.simulated_share is None or size.simulated_share >= 1:
+        return "simulated."
+    part = f"the first {percent(size.simulated_share)} of each was simulated"
+    return f"{part} for the {size.name} plan, and a part is noisier than the whole."
 
 
 def _fleet_row(size: FleetSize) -> tuple[Inline, ...]:
