@@ -144,6 +144,18 @@ def test_what_a_loss_hands_back_is_not_the_steps_own_doing() -> None:
     assert "mm" not in flows(step) or flows(step)["mm"].structured == 0
 
 
+def test_a_table_of_few_numbers_is_one_in_the_backward_pass_too() -> None:
+    parts = Parts()
+    x = parts.x.requires_grad_()
+
+    def step(_: int) -> torch.Tensor:
+        x.grad = None
+        (x @ torch.outer(parts.w[0], parts.v[0])).square().sum().backward()
+        return torch.zeros(())
+
+    assert flows(step)["mm"].structured >= 1
+
+
 # --- the same in each step --------------------------------------------------------------------------------------------
 
 

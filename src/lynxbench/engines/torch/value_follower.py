@@ -187,6 +187,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         written: list[Memory] = []
         numbers: dict[int, int] = {}
         made: list[tuple[torch.Tensor, Made]] = []
+        backward = torch._C._current_graph_task_id() >= 0
         trained = False
         index_bytes = 0
         for place in sorted(values):
@@ -205,7 +206,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                     sizes.append(tuple(tensor.shape))
                 operands.append((place, memory))
                 if place not in schema.overwritten:
-                    made.append((tensor, made_of(tensor, memory)))
+                    made.append((tensor, made_of(tensor, memory, backward=backward)))
                 geometry = geometry_of(tensor)
                 numbers[place] = self.numbers.of((memory.content, geometry))
                 if memory.writer == NOBODY:

@@ -52,8 +52,13 @@ class Made:
     """By a product, whose order is known as long as nothing comes between."""
 
 
-def made_of(tensor: torch.Tensor, memory: Memory) -> Made:
-    """An operand: what does not vary along a dimension counts once."""
+def made_of(tensor: torch.Tensor, memory: Memory, *, backward: bool = False) -> Made:
+    """An operand: what does not vary along a dimension counts once.
+
+    `backward`: of a backward pass, where ones that a loss hands back stand for whatever another loss would.
+    """
+    if backward and (memory.made_of is None or memory.made_of.numbers <= 1):
+        return Made(tensor.numel())
     distinct = math.prod(size for size, step in zip(tensor.shape, tensor.stride(), strict=True) if step or not size)
     made = memory.made_of
     return Made(distinct) if made is None else replace(made, numbers=min(made.numbers, distinct))
