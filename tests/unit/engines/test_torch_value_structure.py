@@ -41,13 +41,15 @@ FACTORED: dict[str, Made] = {
         torch.kron(parts.w[:4, :4], parts.v[:4, :4]), parts.w[4:8, 4:8].contiguous()
     ),
     "by hand": lambda parts: (parts.w[:8, :8][:, None, :, None] * parts.v[:8, :8][None, :, None]).reshape(SIDE, SIDE),
-    "scaled": lambda parts: torch.outer(parts.w[0], parts.v[0]) / 3.0,
+    "scaled": lambda parts: torch.outer(parts.w[0], parts.v[0]) * 3.0 - 1.0,
+    "divided": lambda parts: torch.outer(parts.w[0], parts.v[0]) / 3.0,
     "outer": lambda parts: torch.outer(parts.w[0], parts.v[0]) * 0.5,
     "rows and columns": lambda parts: parts.w[:, :1] + parts.v[:1],
     "repeated": lambda parts: parts.w[:1].repeat(SIDE, 1),
     "repeated in place": lambda parts: parts.w[:SMALL].repeat_interleave(SMALL_TIMES, dim=0),
     "expanded": lambda parts: parts.w[0].expand(SIDE, SIDE),
     "a function of what is repeated": lambda parts: parts.w[:1].expand(SIDE, SIDE).contiguous().exp(),
+    "a sum of low ranks": lambda parts: parts.w[:, :2] @ parts.v[:2] + parts.v[:, :1] * parts.w[:1],
     "running sums": lambda parts: torch.ones(SIDE, SIDE).triu(),
     "low rank": lambda parts: parts.w[:, :2] @ parts.v[:2],
     "given room": lambda parts: torch.mul(parts.w[:, :1], parts.v[:1], out=torch.empty(SIDE, SIDE)),
@@ -59,6 +61,7 @@ OPEN: dict[str, Made] = {
     "a diagonal": lambda parts: torch.diag_embed(parts.w[0]),
     "blocks": lambda parts: torch.block_diag(*parts.w.flatten()[: SMALL_TIMES * 64].view(-1, SMALL, SMALL).unbind()),
     "ones of classes": lambda parts: functional.one_hot(places(SIDE) % 7, SIDE).float(),
+    "low rank under a mask": lambda parts: (parts.w[:, :2] @ parts.v[:2]).tril(),
     "an area between": lambda parts: (places(SIDE)[:, None] - places(SIDE)).abs().le(9).float() * parts.w[:1],
 }
 HEALTHY: dict[str, Made] = {
@@ -73,6 +76,7 @@ HEALTHY: dict[str, Made] = {
     "scores": lambda parts: (parts.w[:, :2] @ parts.v[:2]).softmax(-1),
     "drawn": lambda parts: torch.randn(SIDE, SIDE),
     "drawn by a table": lambda parts: torch.bernoulli(torch.full((SIDE, SIDE), 0.5)),
+    "gated": lambda parts: (parts.w[:, :2] @ parts.v[:2]) * (parts.v[:, :2] @ parts.w[:2]),
     "codes": lambda parts: parts.w[0][parts.v.abs().mul(9).long().clamp(max=SIDE - 1)],
     "half of it": lambda parts: parts.w.triu(),
 }
@@ -116,6 +120,11 @@ def test_heads_that_share_keys_are_healthy() -> None:
     assert all(one.structured == 0 for one in flows(step).values())
 
 
+def test_windows_of_a_picture_are_what_a_convolution_reads_too() -> None:
+    x, w = torch.randn(1, 4, 16, 16), torch.randn(8, 4 * 49)
+    assert all(one.structured == 0 for one in flows(lambda _: w @ functional.unfold(x, 7)[0]).values())
+
+
 def test_a_filter_of_few_numbers() -> None:
     x, g = torch.randn(1, 4, 64, 64), torch.randn(31)
     found = flows(lambda _: functional.conv2d(x, torch.outer(g, g).expand(4, 1, 31, 31), groups=4))
@@ -133,6 +142,18 @@ def test_what_a_loss_hands_back_is_not_the_steps_own_doing() -> None:
         return torch.zeros(())
 
     assert "mm" not in flows(step) or flows(step)["mm"].structured == 0
+
+
+def test_a_table_of_few_numbers_is_one_in_the_backward_pass_too() -> None:
+    parts = Parts()
+    x = parts.x.requires_grad_()
+
+    def step(_: int) -> torch.Tensor:
+        x.grad = None
+        (x @ torch.outer(parts.w[0], parts.v[0])).square().sum().backward()
+        return torch.zeros(())
+
+    assert flows(step)["mm"].structured >= 1
 
 
 # --- the same in each step --------------------------------------------------------------------------------------------
@@ -178,6 +199,13 @@ def test_weights_that_are_trained_are_no_other_input() -> None:
         parts.train(parts.net, (parts.x @ table).relu())
 
     assert all(one.constant == 0 for one in flows(step).values())
+
+
+def test_statistics_that_are_kept_are_no_other_input() -> None:
+    parts, norm = Parts(), torch.nn.BatchNorm1d(SIDE)
+    with torch.no_grad():
+        found = flows(lambda _: norm(parts.x @ parts.w) @ parts.v)
+    assert all(one.constant == 0 for one in found.values())
 
 
 def test_a_table_that_is_written_to_between_is_not_the_same() -> None:

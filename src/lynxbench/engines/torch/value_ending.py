@@ -35,9 +35,11 @@ class EndedStep:
     """Whether the step uses gradients: it trains."""
 
     def goes_on_from(self, before: EndedStep) -> bool:
-        """Whether it had other inputs than the step before: data from outside, or a state that is no trained weight."""
+        """Whether it had other inputs than the step before: data from outside, or a state that is no trained weight and
+        that it multiplies with."""
         known = before.step.foreign | before.step.outside
-        return bool(self.step.foreign - known) or (not self.uses and bool(self.step.outside - known))
+        stateful = not self.uses and self.multiplies_anew and bool(self.step.outside - known)
+        return stateful or bool(self.step.foreign - known)
 
     @property
     def multiplies_anew(self) -> bool:

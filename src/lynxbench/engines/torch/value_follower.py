@@ -27,6 +27,7 @@ from lynxbench.engines.torch.value_memory import (
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
 from lynxbench.engines.torch.value_structure import (
     LEAST_ROW_BYTES,
+    MOST_PICKS,
     PICKING,
     Made,
     combine,
@@ -186,6 +187,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         written: list[Memory] = []
         numbers: dict[int, int] = {}
         made: list[tuple[torch.Tensor, Made]] = []
+        backward = torch._C._current_graph_task_id() >= 0
         trained = False
         index_bytes = 0
         for place in sorted(values):
@@ -204,7 +206,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                     sizes.append(tuple(tensor.shape))
                 operands.append((place, memory))
                 if place not in schema.overwritten:
-                    made.append((tensor, made_of(tensor, memory)))
+                    made.append((tensor, made_of(tensor, memory, backward=backward)))
                 geometry = geometry_of(tensor)
                 numbers[place] = self.numbers.of((memory.content, geometry))
                 if memory.writer == NOBODY:
@@ -243,12 +245,13 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         made_here = torch._C._current_graph_task_id() < 0 and not looked.schema.seeded
         if made_here:  # what a loss hands back is not the step's own doing
             whole = all(whole_of(values[place]) for place in looked.schema.written if place in values)
-            looked.made_of = combine(name, made) if whole else None
+            looked.made_of = combine(name, made, pointwise=looked.schema.pointwise) if whole else None
         if name == "aten::convolution" or looked.schema.factors is not None:
             looked.few = fewest(name, made)
         if self.counting and not looked.written and name in PICKING:
             looked.picks = self.numbers.of(("picked", looked.identity))
-            even = None if looked.picks in self.even else counts_evenly(name, values)
+            full = looked.picks in self.even or len(self.even) >= MOST_PICKS
+            even = None if full else counts_evenly(name, values)
             if even is not None:
                 self.even[looked.picks] = even
 

@@ -52,6 +52,8 @@ class OperatorSchema:
     """Lists of tensors of which some may be missing: the profiler does not record them."""
     adds: bool
     """It adds two tensors, and nothing is left of the one it is written to but the sum."""
+    pointwise: bool
+    """Each element of its result is made of those at the same place."""
     composed: bool
     """PyTorch makes it of others, which are seen one by one."""
 
@@ -89,6 +91,7 @@ def schema_of(operator: Any) -> OperatorSchema:
             place for place, one in enumerate(schema.arguments) if str(one.type).startswith("List[Optional[Tensor")
         ),
         adds=schema.name in ADDING and schema.overload_name == "Tensor",
+        pointwise=torch.Tag.pointwise in tags,
         composed=_is_composed(operator),
     )
 

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from lynxbench.attribute.judge.operator_work import TRUTHS
-from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.engines.torch.value_memory import Memory, tensors_in
 
 FAR_FEWER = 4.0
@@ -32,8 +31,10 @@ PLACING = frozenset(
     | {"repeat_interleave", "masked_fill_", "new_zeros", "new_ones", "new_full"}
 )
 """Where elements go to depends on more than their own place."""
-COMBINING = frozenset({"mul", "mul_", "add", "add_", "sub", "sub_", "rsub", "neg"})
+ADDING = frozenset({"add", "add_", "sub", "sub_", "rsub", "neg"})
+SCALING = frozenset({"mul", "mul_"})
 DIVIDING = frozenset({"div", "div_"})
+"""By one number."""
 MULTIPLYING = frozenset({"mm", "bmm", "addmm", "baddbmm"})
 
 
@@ -51,15 +52,20 @@ class Made:
     """By a product, whose order is known as long as nothing comes between."""
 
 
-def made_of(tensor: torch.Tensor, memory: Memory) -> Made:
-    """An operand: what does not vary along a dimension counts once."""
+def made_of(tensor: torch.Tensor, memory: Memory, *, backward: bool = False) -> Made:
+    """An operand: what does not vary along a dimension counts once.
+
+    `backward`: of a backward pass, where ones that a loss hands back stand for whatever another loss would.
+    """
+    if backward and (memory.made_of is None or memory.made_of.numbers <= 1):
+        return Made(tensor.numel())
     distinct = math.prod(size for size, step in zip(tensor.shape, tensor.stride(), strict=True) if step or not size)
     made = memory.made_of
     return Made(distinct) if made is None else replace(made, numbers=min(made.numbers, distinct))
 
 
-def combine(name: str, operands: list[tuple[torch.Tensor, Made]]) -> Made | None:
-    """What an operator's result is made of; None of new numbers."""
+def combine(name: str, operands: list[tuple[torch.Tensor, Made]], *, pointwise: bool) -> Made | None:
+    """What an operator's result is made of; None of new numbers. `pointwise`: each element is made of its like."""
     short = name.rpartition("::")[2]
     if short in FILLING:
         return Made(1)
@@ -71,18 +77,24 @@ def combine(name: str, operands: list[tuple[torch.Tensor, Made]]) -> Made | None
     if short in PLACING:
         copied = operands[0][1].copied if name in PICKING else together.copied
         return replace(together, copied=copied, factored=together.numbers <= 1)
-    if operator_kind(name) is OperatorKind.ELEMENTWISE and _says_where(short, operands):
-        return replace(together, factored=False)
-    divides = short in DIVIDING and (len(operands) == 1 or operands[1][1].copied)
-    if divides or short in COMBINING:
-        if sum(tensor.numel() > 1 for tensor, _ in operands) <= 1:
-            return together
-        return replace(together, copied=False, factored=together.factored and not together.ranked)
     if short in MULTIPLYING:
         return replace(together, copied=False, ranked=True)
-    if operator_kind(name) is OperatorKind.ELEMENTWISE and len(operands) == 1 and together.copied:
+    if pointwise and _says_where(short, operands):
+        return replace(together, factored=False)
+    varying = [made for tensor, made in operands if tensor.numel() > 1]
+    divided = short in DIVIDING and (len(operands) == 1 or operands[1][0].numel() == 1)
+    if divided or short in ADDING or short in SCALING:
+        return _combined(together, varying, short in ADDING)
+    return together if pointwise and len(operands) == 1 and together.copied else None
+
+
+def _combined(together: Made, varying: list[Made], adds: bool) -> Made | None:
+    """Of what is added, or multiplied element by element: sums keep a low rank, and products of two such do not."""
+    if len(varying) <= 1:
         return together
-    return None
+    if together.ranked and not adds:
+        return replace(together, copied=False, factored=False) if any(one.copied for one in varying) else None
+    return replace(together, copied=False)
 
 
 def fewest(name: str, operands: list[tuple[torch.Tensor, Made]]) -> tuple[float, bool] | None:
@@ -124,6 +136,8 @@ PICKING = {"aten::index": 1, "aten::index_select": 2, "aten::gather": 2, "aten::
 NUMBERING = (torch.int32, torch.int64)
 """Other whole numbers and truths say whether, and not where."""
 MOST_PLACES = 1 << 24
+MOST_PICKS = 4096
+"""Operators with other operands: of more nothing is said."""
 LEAST_ROW_BYTES = 64
 """Memory is read in pieces of this size at the least: of shorter rows, what moves does not follow from their number."""
 
