@@ -57,10 +57,15 @@ def busy_time(iterations: Iterations) -> tuple[Int64, Int64]:
 
 def rate_series(iterations: Iterations, window_s: float) -> RateSeries:
     """Rates in windows of the given length, or by iteration where a window would hold too few of them."""
-    starts_ns, ends_ns = busy_time(iterations)
-    typical_s = median_of(iterations.seconds)
+    return _rate_series(iterations, busy_time(iterations), window_s)
+
+
+def _rate_series(iterations: Iterations, busy: tuple[Int64, Int64], window_s: float) -> RateSeries:
+    starts_ns, ends_ns = busy
+    seconds = iterations.seconds
+    typical_s = median_of(seconds)
     if typical_s * ITERATIONS_PER_WINDOW > window_s:
-        return RateSeries(ends_ns, iterations.units / np.maximum(iterations.seconds, 1e-9))
+        return RateSeries(ends_ns, iterations.units / np.maximum(seconds, 1e-9))
     windows = window_means(starts_ns, ends_ns, iterations.units, window_s)
     until_ns = ((windows.centre_s + windows.width_s / 2) * 1e9).astype(np.int64)
     return RateSeries(until_ns, windows.rate_per_s)
@@ -72,21 +77,24 @@ def find_phases(iterations: Iterations, protocol: Protocol, rules: int = RULES) 
     Drift is judged over the contract's limit, however early the run stopped: a run that is looked at several times
     while it grows could otherwise pass merely because it was still too short to drift.
     """
-    rule = protocol.steady
-    series = rate_series(iterations, rule.window_s)
+    rule, busy = protocol.steady, busy_time(iterations)
+    series = _rate_series(iterations, busy, rule.window_s)
     busy_s = float(series.until_ns[-1]) / 1e9
     horizon = int(len(series.rate_per_s) * max(protocol.limit_s / busy_s, 1.0))
     judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift, horizon=horizon, judge_outliers=rules >= 3)
-    _, ends_ns = busy_time(iterations)
+    _, ends_ns = busy
     phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
     phase[ends_ns <= _end_of(series, warmup_length(series.rate_per_s))] = Phase.WARMUP
     phases = FoundPhases(phase, judgement, series)
-    return mark_steady(iterations, phases) if judgement.verdict is SteadyVerdict.STEADY else phases
+    return _mark_steady(ends_ns, phases) if judgement.verdict is SteadyVerdict.STEADY else phases
 
 
 def mark_steady(iterations: Iterations, phases: FoundPhases) -> FoundPhases:
     """The same phases with everything after the cut counted as steady."""
-    _, ends_ns = busy_time(iterations)
+    return _mark_steady(busy_time(iterations)[1], phases)
+
+
+def _mark_steady(ends_ns: Int64, phases: FoundPhases) -> FoundPhases:
     phase = phases.phase.copy()
     phase[ends_ns > _end_of(phases.series, phases.judgement.truncate)] = Phase.STEADY
     return FoundPhases(phase, phases.judgement, phases.series)

@@ -53,46 +53,55 @@ def measure_precisions(
     """The same of several precisions, each with the unit that it counts; what is alike of them is computed together."""
     protocol, asked = contract.protocol, _asked_percentiles(contract.objective.slo)
     found = [_found(contract, samples, rules) for samples, _ in several]
-    latencies = [_latencies(samples, judged) for (samples, _), (judged, _) in zip(several, found, strict=True)]
+    latencies = [_latencies(each.samples, each.counted) for each in found]
     of_each = [(parts, asked.get(metric, PERCENTILES)) for known in latencies for metric, parts in known.items()]
     bounded = iter(bounded_percentiles(of_each, protocol.confidence, rules))
     busy = [(*busy_time(each.iterations), each.iterations.units) for samples, _ in several for each in samples]
     rates = iter(best_rates(busy, protocol.steady.window_s))
     peaks = [max(next(rates) for _ in samples) for samples, _ in several]
     return [
-        _measured(contract, samples, unit, judged, together, peak, {metric: next(bounded) for metric in known})
-        for (samples, unit), (judged, together), peak, known in zip(several, found, peaks, latencies, strict=True)
+        _measured(contract, each, unit, peak, {metric: next(bounded) for metric in known})
+        for (_, unit), each, peak, known in zip(several, found, peaks, latencies, strict=True)
     ]
 
 
-def _found(
-    contract: Contract, samples: Sequence[ProcessSamples], rules: int
-) -> tuple[Sequence[FoundPhases], PooledJudgement]:
-    """The phases of each process, and what all of them together come to."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The phases of each process, what all of them together come to, and the iterations that count."""
+
+    samples: Sequence[ProcessSamples]
+    judged: Sequence[FoundPhases]
+    together: PooledJudgement
+    seconds: Sequence[Float64]
+    """How long each iteration took, by process."""
+    counted: Sequence[Mask]
+
+
+def _found(contract: Contract, samples: Sequence[ProcessSamples], rules: int) -> _Found:
     protocol = contract.protocol
     judged = [find_phases(process.iterations, protocol, rules) for process in samples]
     together = judge_together([phases.judgement for phases in judged], protocol.steady.drift)
     if together.pooled:
         judged = [mark_steady(process.iterations, phases) for process, phases in zip(samples, judged, strict=True)]
-    return judged, together
+    seconds, counted = [each.iterations.seconds for each in samples], [phases.counted for phases in judged]
+    return _Found(samples, judged, together, seconds, counted)
 
 
 def _measured(
     contract: Contract,
-    samples: Sequence[ProcessSamples],
+    found: _Found,
     unit: str,
-    judged: Sequence[FoundPhases],
-    together: PooledJudgement,
     peak: float,
     bounded: Mapping[str, Mapping[float, Percentile]],
 ) -> MeasuredPrecision:
-    protocol = contract.protocol
-    run_means = tuple(mean_rate(process, phases.counted) for process, phases in zip(samples, judged, strict=True))
-    overall = log_mean_interval(np.array(run_means), protocol.confidence)
-    steady = _steady(samples, judged, together)
+    run_means = tuple(map(mean_rate, found.samples, found.counted))
+    overall = log_mean_interval(np.array(run_means), contract.protocol.confidence)
+    steady = _steady(found)
     figure = figure_of(overall, f"{unit}s/s")
     return MeasuredPrecision(
-        processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, judged, strict=True)),
+        processes=tuple(
+            CountedProcess(process, phases.phase) for process, phases in zip(found.samples, found.judged, strict=True)
+        ),
         throughput=figure,
         sustained=figure if steady.verdict is SteadyVerdict.STEADY else None,
         peak=Figure(low=None, estimate=peak, high=None, unit=f"{unit}s/s"),
@@ -123,19 +132,19 @@ def mean_rate(process: ProcessSamples, counted: Mask) -> float:
     return float(process.iterations.units[counted].sum()) / seconds if seconds > 0 else math.nan
 
 
-def _steady(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
-    counted = [phases.counted for phases in judged]
-    counted_s = sum(float(p.iterations.seconds[c].sum()) for p, c in zip(samples, counted, strict=True))
-    executed_s = sum(float(p.iterations.seconds.sum()) for p in samples)
+def _steady(found: _Found) -> Steady:
+    together, samples = found.together, found.samples
+    counted_s = sum(float(seconds[c].sum()) for seconds, c in zip(found.seconds, found.counted, strict=True))
+    executed_s = sum(float(seconds.sum()) for seconds in found.seconds)
     return Steady(
         verdict=together.verdict,
         reason=together.reason,
         drift=together.drift,
         counted_s=counted_s,
-        counted_iterations=sum(int(c.sum()) for c in counted),
+        counted_iterations=sum(int(c.sum()) for c in found.counted),
         executed_s=executed_s + sum(_span_s(p.setup_ns) + _span_s(p.compile_ns) for p in samples),
-        excluded=_excluded(samples, judged),
-        per_process=tuple(verdict_words(f.judgement.verdict, f.judgement.reason.value) for f in judged),
+        excluded=_excluded(found),
+        per_process=tuple(verdict_words(f.judgement.verdict, f.judgement.reason.value) for f in found.judged),
     )
 
 
@@ -144,17 +153,18 @@ def verdict_words(verdict: SteadyVerdict, reason: str) -> str:
     return f"{verdict.value} ({reason})" if reason else verdict.value
 
 
-def _excluded(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases]) -> tuple[Excluded, ...]:
+def _excluded(found: _Found) -> tuple[Excluded, ...]:
+    samples = found.samples
     excluded = [
         Excluded(phase=Phase.SETUP.word, seconds=sum(_span_s(p.setup_ns) for p in samples), iterations=0),
         Excluded(phase=Phase.COMPILE.word, seconds=sum(_span_s(p.compile_ns) for p in samples), iterations=0),
     ]
     for phase in (Phase.WARMUP, Phase.TRANSIENT):
-        masks = [(f.phase == phase) & ~f.counted for f in judged]
+        masks = [(f.phase == phase) & ~counted for f, counted in zip(found.judged, found.counted, strict=True)]
         excluded.append(
             Excluded(
                 phase=phase.word,
-                seconds=sum(float(p.iterations.seconds[m].sum()) for p, m in zip(samples, masks, strict=True)),
+                seconds=sum(float(seconds[m].sum()) for seconds, m in zip(found.seconds, masks, strict=True)),
                 iterations=sum(int(m.sum()) for m in masks),
             )
         )
@@ -165,11 +175,11 @@ def _span_s(span_ns: tuple[int, int] | None) -> float:
     return 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / 1e9
 
 
-def _latencies(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases]) -> dict[str, list[Float64]]:
+def _latencies(samples: Sequence[ProcessSamples], counted: Sequence[Mask]) -> dict[str, list[Float64]]:
     """Counted latencies in milliseconds by metric, one array a process (their order matters for autocorrelation)."""
     latencies: dict[str, list[Float64]] = {}
-    for process, phases in zip(samples, judged, strict=True):
-        for metric, values in latencies_ms(process, phases.counted).items():
+    for process, mine in zip(samples, counted, strict=True):
+        for metric, values in latencies_ms(process, mine).items():
             latencies.setdefault(metric, []).append(values)
     return latencies
 
@@ -179,9 +189,12 @@ def latencies_ms(process: ProcessSamples, counted: Mask) -> dict[str, Float64]:
     latencies = {"latency": process.iterations.seconds[counted] * 1e3}
     marks, rows = process.marks.at_ns, process.marks.iteration
     if len(marks):
-        first, inside = np.r_[True, rows[1:] != rows[:-1]], counted[rows]
-        latencies["time-to-first-token"] = (marks - process.iterations.start_ns[rows])[first & inside] / 1e6
-        between = np.diff(marks, prepend=0)[~first & inside] / 1e6
+        inside, follows = counted[rows], np.zeros(len(rows), dtype=bool)
+        np.equal(rows[1:], rows[:-1], out=follows[1:])
+        first = inside & ~follows
+        latencies["time-to-first-token"] = (marks[first] - process.iterations.start_ns[rows[first]]) / 1e6
+        follows &= inside
+        between = (marks[1:] - marks[:-1])[follows[1:]] / 1e6
         if len(between):
             latencies["time-per-token"] = between
     return latencies

@@ -160,8 +160,8 @@ def _surely_alike(stated: object, recomputed: object) -> bool:
 
 
 @cache
-def _field_names(kind: type[Interval | Document]) -> tuple[str, ...]:
-    return tuple(kind.model_fields) if issubclass(kind, Document) else tuple(field.name for field in fields(kind))
+def _field_names(kind: type[object]) -> tuple[str, ...]:
+    return tuple(kind.model_fields) if issubclass(kind, Document) else tuple(field.name for field in fields(Interval))
 
 
 def _spelled_alike(stated: JsonValue, recomputed: JsonValue) -> bool:

@@ -114,7 +114,9 @@ def _times_together(masks: Sequence[Mask], size: int) -> list[list[float]]:
     falling = np.minimum.accumulate(acf[:, 0::2] + acf[:, 1::2], axis=1)
     ended = falling <= 0
     stops = np.minimum(np.where(ended[:, -1], ended.argmax(axis=1), falling.shape[1]), counts // 2).tolist()
-    times = [_time_of(row[:stop]) for row, stop in zip(falling, stops, strict=True)]
+    # A sum of one or two has one order: most are, and then no row is looked at by itself.
+    short = np.maximum(1.0, 2 * (falling[:, 0] + np.where(np.array(stops) > 1, falling[:, 1], 0.0)) - 1).tolist()
+    times = [short[row] if 0 < stop <= 2 else _time_of(falling[row, :stop]) for row, stop in enumerate(stops)]
     return [times[end - many : end] for end, many in zip(ends, rows, strict=True)]
 
 

@@ -132,9 +132,8 @@ def _apportion_each(known: Sequence[KnownSamples], edges: Sequence[Instants]) ->
     if not known:
         return []
     begins = np.concatenate(([0], np.cumsum([span + 1 for _, _, _, span in known])[:-1])).tolist()
-    starts, ends = (
-        np.concatenate([samples[side] + begin for samples, begin in zip(known, begins, strict=True)]) for side in (0, 1)
-    )
+    starts = np.concatenate([samples[0] + begin for samples, begin in zip(known, begins, strict=True)])
+    ends = np.concatenate([samples[1] + begin for samples, begin in zip(known, begins, strict=True)])
     amounts = np.concatenate([samples[2] for samples in known])
     together = np.concatenate([each + begin for each, begin in zip(edges, begins, strict=True)])
     sizes = np.array([each.size for each in edges])

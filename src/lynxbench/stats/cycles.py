@@ -10,7 +10,6 @@ MIN_PERIOD = 4  # points
 CYCLE_PEAK = 0.3  # autocorrelation one period on …
 CYCLE_TROUGH = -0.3  # … and half a period on
 
-
 FEW_LAGS = 64
 """Up to here the products of a few lags are quicker than a transform of all of them."""
 SURELY = 1e-6

@@ -19,6 +19,7 @@ SLACK = 1e-3
 LEAST_SCATTER = 1e-6
 """Of the largest value: below it, rounding has a say in the noise, and nothing is left out."""
 
+TINY = float(np.finfo(np.float64).tiny)
 Mask = npt.NDArray[np.bool_]
 
 
@@ -74,6 +75,7 @@ def _noise(
         weights = np.where(lag <= np.minimum(lags, counts - 2), 2 * (1 - lag / (lags + 1)), 0.0)
         long_run += weights * np.einsum("ij,ij->i", white[:, lag:], white[:, :-lag])
     long_run_variance = np.maximum(long_run, LEAST_KERNEL * variance) / np.maximum(counts - 3, 1) / (1 - phi) ** 2
+    long_run_variance = np.maximum(long_run_variance, TINY)  # nothing is said where there is no noise at all
     marginal = power / np.maximum(counts - 2, 1)
     return np.sqrt(np.maximum(long_run_variance, marginal)), counts * np.minimum(1.0, marginal / long_run_variance)
 

@@ -117,8 +117,11 @@ def judge_steady(
     level = confidence if looks == 1 else 1 - (1 - confidence) / looks
     tamed, outliers = _without_outliers(series / scale, late=judge_outliers)
     cut = mser(tamed)
-    first = cut.points if _cut_matters(tamed, cut.points) else 0
-    view = _settled_view(tamed, _past_leading_outliers(first, outliers), level, drift_bound, horizon or 0)
+    after = _line(tamed, cut.points) if cut.points else None
+    first = cut.points if after is not None and _cut_matters(tamed, cut.points, after) else 0
+    start = _past_leading_outliers(first, outliers)
+    head = _head(tamed, start, level, after if start == cut.points else None)
+    view = _settled_view(tamed, head, level, drift_bound, horizon or 0)
     if view.mean == 0 or abs(view.mean) * WEAK_LEVEL < deviation_of(view.points):
         return _no_figures(series, SteadyReason.NO_LEVEL)
     start, noise, period = view.start, view.noise, view.period
@@ -179,17 +182,39 @@ class _Head:
     excess: Interval
 
 
-def _head(series: Floats, start: int, confidence: float) -> _Head:
-    rest = series[start:]
-    line = change, residuals = straight_line(rest)
-    period = find_cycle(residuals)
-    points = _cycles(rest, period).mean(axis=1) if period else rest
-    mean = mean_of(points)
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The line through the points from one start on: its change, and the noise about it."""
+
+    change: float
+    residuals: Floats
+    noise: Noise
+
+
+def _line(series: Floats, start: int) -> _Line:
+    change, residuals = straight_line(series[start:])
+    return _Line(change, residuals, noise_of(residuals))
+
+
+def _head(series: Floats, start: int, confidence: float, known: _Line | None = None) -> _Head:
+    """`known`: the line through these points, where it was fitted already."""
+    line = plain = _line(series, start) if known is None else known
+    points, period = series[start:], find_cycle(line.residuals)
     if period:
-        line = straight_line(points)
-    noise = noise_of(line[1])
-    excess = head_excess(points, noise, confidence, head_points(points.size)).scaled(1 / mean if mean else math.nan)
-    return _Head(start, change, points, mean, noise, period, line[0], excess)
+        points = _cycles(points, period).mean(axis=1)
+        line = _line(points, 0)
+    mean = mean_of(points)
+    excess = head_excess(points, line.noise, confidence, head_points(points.size))
+    return _Head(
+        start,
+        plain.change,
+        points,
+        mean,
+        line.noise,
+        period,
+        line.change,
+        excess.scaled(1 / mean if mean else math.nan),
+    )
 
 
 def _view(series: Floats, head: _Head, confidence: float, horizon: int) -> _View:
@@ -210,14 +235,11 @@ def _view(series: Floats, head: _Head, confidence: float, horizon: int) -> _View
     )
 
 
-def _cut_matters(series: Floats, start: int) -> bool:
+def _cut_matters(series: Floats, start: int, line: _Line) -> bool:
     """Whether what MSER cut differs from the rest at all: on pure noise it cuts at random, and points are dear."""
-    if start == 0:
-        return False
     rest = series[start:]
-    noise = noise_of(straight_line(rest)[1])
     apart = abs(mean_of(series[:start]) - mean_of(rest))
-    return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
+    return apart > CUT_T * line.noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
 
 
 def _is_transient(series: Floats, start: int, change: float, period: int, noise: Noise) -> bool:
@@ -230,13 +252,12 @@ def _is_transient(series: Floats, start: int, change: float, period: int, noise:
     return abs(mean_of(series[:start]) - expected) > TRANSIENT_T * error
 
 
-def _settled_view(series: Floats, start: int, confidence: float, bound: float, horizon: int) -> _View:
+def _settled_view(series: Floats, first: _Head, confidence: float, bound: float, horizon: int) -> _View:
     """From the MSER cut on, or from the first later start within half of the run whose head has settled.
 
     MSER minimises the error of the mean, not its bias: with noise it cuts an exponential settling too early.
     """
-    first = head = _head(series, start, confidence)
-    step = max(1, series.size // ADVANCES)
+    head, step = first, max(1, series.size // ADVANCES)
     if not head.excess.inside(-bound, bound):
         starts = np.arange(first.start + step, int(series.size * LATEST) + 1, step)
         for later in starts[~surely_unsettled(series, starts, confidence, bound)].tolist():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.measure.precision_figures import measure_precision, measure_precisions
+from lynxbench.measure.precision_figures import latencies_ms, measure_precision, measure_precisions
 from lynxbench.measure.validity import Doubt, judge_drift, judge_precision, validity_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import FieldChange, Tier
@@ -129,6 +129,28 @@ def test_missing_processes_and_failures_are_reasons() -> None:
     reasons = validity_of(judge_precision(measured, _contract().protocol, ["out of memory"])).reasons
     assert "a process failed: out of memory" in reasons
     assert "2 of 5 processes finished" in reasons
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tokens_are_told_apart_by_the_iteration_that_they_are_of(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    starts = np.cumsum(rng.integers(10**6, 10**9, 12))
+    rows = np.repeat(np.arange(12), rng.integers(0, 5, 12))  # some have no mark, some one
+    stamps = starts[rows] + np.sort(rng.integers(0, 10**8, len(rows)))
+    counted = rng.random(12) < 0.7
+    process = ProcessSamples(
+        0, "fp32", (0, 0), None, Iterations(starts, starts + 10**9, starts * 0 + 1), Marks(rows, stamps)
+    )
+    first, between = [], []
+    for place, (row, stamp) in enumerate(zip(rows.tolist(), stamps.tolist(), strict=True)):
+        if counted[row] and (place == 0 or rows[place - 1] != row):
+            first.append((stamp - int(starts[row])) / 1e6)
+        elif counted[row]:
+            between.append((stamp - int(stamps[place - 1])) / 1e6)
+    found = latencies_ms(process, counted)
+    assert found["latency"].tolist() == [1e3] * int(counted.sum())
+    assert found["time-to-first-token"].tolist() == first
+    assert found.get("time-per-token", np.array([])).tolist() == between
 
 
 def test_several_precisions_together_are_each_alone() -> None:

@@ -10,9 +10,9 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lynxbench.model import canonical
+from lynxbench.model import canonical, spelled_json
 from lynxbench.model.canonical import EXACT_INTEGER, NotQuick, canonical_bytes, strict_canonical_bytes
-from lynxbench.model.spelled_json import parse_spelled
+from lynxbench.model.spelled_json import SpelledJson, parse_spelled
 from lynxbench.model.strict_json import DEEPEST, NotStrictJson, parse_strict_json, refuse_depth
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -39,6 +39,66 @@ def test_a_text_is_read_as_the_strict_reader_reads_it_or_not_at_all(
     except NotQuick:
         return
     assert written == rfc8785.dumps(parse_strict_json(text))  # type: ignore[arg-type]
+
+
+def long(text: str) -> bytes:
+    """The same inside a text that is long enough for the quicker reader."""
+    return f'[{text}, "{"x" * canonical.LONG_TEXT}"]'.encode()
+
+
+def by_json(data: bytes) -> SpelledJson:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spelled_json, "LONG_TEXT", len(data) + 1)
+        return parse_spelled(data)
+
+
+@given(VALUES, st.sampled_from([None, 0, 1]))
+def test_a_long_text_is_read_as_a_short_one(value: Any, indent: int | None) -> None:
+    data = long(json.dumps(value, indent=indent, ensure_ascii=False))
+    try:
+        written = parse_spelled(data).canonical_bytes()
+    except NotQuick:
+        with pytest.raises(NotQuick):
+            by_json(data)
+        return
+    assert written == by_json(data).canonical_bytes() == rfc8785.dumps(parse_strict_json(data.decode()))  # type: ignore[arg-type]
+
+
+@given(st.text(st.sampled_from('{}[]",:\\ab01.eE+- \n\t'), max_size=14))
+def test_a_long_text_of_any_signs_is_read_as_a_short_one_or_not_at_all(text: str) -> None:
+    data = long(text)
+    try:
+        written = parse_spelled(data).canonical_bytes()
+    except NotQuick:
+        return
+    assert written == by_json(data).canonical_bytes()
+
+
+@given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.decimals(allow_nan=False, allow_infinity=False)))
+def test_fractions_of_a_long_text_are_rounded_alike(number: Any) -> None:
+    data = long(str(number))
+    try:
+        written = parse_spelled(data).canonical_bytes()
+    except NotQuick:
+        return
+    assert written == by_json(data).canonical_bytes()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ":b"}', '{"a\\\\": 1}', '{"a": "b\\":"}', '{"a": "\\\\\\":"}', '"a : b"', '{":": ":"}']
+)
+def test_what_looks_like_a_key_is_none(text: str) -> None:
+    data = long(text)
+    assert spelled_json._parse_long(data) is None or ":b" not in text
+    assert parse_spelled(data).value == by_json(data).value == json.loads(data)
+
+
+def test_the_quicker_reader_reads_usual_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spelled_json.json, "loads", None)
+    value = {"a": [1, 2.5, 1e-9, "× wide", None, True, {"b": 1.0, "a": -0.0}], "b": "x" * canonical.LONG_TEXT}
+    assert parse_spelled(json.dumps(value, indent=1, ensure_ascii=False).encode()).canonical_bytes() == rfc8785.dumps(
+        value
+    )  # type: ignore[arg-type]
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "result_id", "é"]), VALUES, max_size=4))
@@ -82,12 +142,22 @@ def test_a_usual_document_is_read_quickly() -> None:
 def test_what_is_in_doubt_is_left_to_those_who_say_why(text: str) -> None:
     with pytest.raises(NotQuick):
         parse_spelled(text.encode())
+    with pytest.raises(NotQuick):
+        parse_spelled(long(text))
 
 
 @pytest.mark.parametrize("data", [b"\xff", b'"\xed\xa0\x80"', b"\xef\xbb\xbf{}"])
 def test_bytes_that_are_no_text_are_left_to_them_too(data: bytes) -> None:
     with pytest.raises(NotQuick):
         parse_spelled(data)
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\xed\xa0\x80", b"\x01", b"\n"])
+def test_nor_are_they_text_in_a_long_one(data: bytes) -> None:
+    with pytest.raises(NotQuick):
+        parse_spelled(long("1").replace(b"x", data, 1))
+    with pytest.raises(NotQuick):
+        parse_spelled(b"\xef\xbb\xbf" + long("1"))
 
 
 def test_no_object_has_no_key_to_leave_out() -> None:

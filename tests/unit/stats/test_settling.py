@@ -42,6 +42,12 @@ def test_nothing_is_said_of_what_rounding_decides(scatter: float) -> None:
     assert not surely_unsettled(series, np.arange(30), CONFIDENCE, 1e-9).any()
 
 
+def test_a_tail_that_does_not_vary_is_looked_at_closely() -> None:
+    series = np.r_[np.linspace(0.5, 1, 10), np.ones(30)]
+    sure = surely_unsettled(series, np.arange(20), CONFIDENCE, 1e-5)
+    assert not sure[10:].any()
+
+
 def test_few_starts_and_long_series_are_looked_at_one_by_one() -> None:
     rng = np.random.default_rng(3)
     for points, many in ((50, FEWEST_TOGETHER - 1), (AT_ONCE, 20)):
