@@ -145,7 +145,7 @@ def refuse_too_much(folder: Path, run: Path, results: int) -> None:
 def first_pages(port: int, token: str, bundles: list[Path], names: list[str], contract_id: str) -> list[str]:
     """Push a few, so that there is something to read; the pages that readers ask for."""
     for bundle in bundles:
-        answer = Caller(port, token).submit(bundle.read_bytes())
+        answer = Caller(port, token).push(bundle.read_bytes())
         assert answer.status == 200, answer.text
     pages = ["/", "/contracts", "/results", "/ledger", "/executors", f"/contracts/{contract_id}"]
     pages += [f"/results/{name}" for name in names] + [f"/compare?a={names[0]}&b={names[1]}"]
@@ -289,7 +289,7 @@ def pushed(port: int, tokens: list[str], bundles: list[Path], rate: float) -> li
     def push(turn: int) -> float:
         due = began + turn / rate
         time.sleep(max(0.0, due - time.monotonic()))
-        answer = Caller(port, tokens[turn % len(tokens)]).submit(bundles[turn].read_bytes())
+        answer = Caller(port, tokens[turn % len(tokens)]).push(bundles[turn].read_bytes())
         assert answer.status == 200, answer.text
         return time.monotonic() - due
 

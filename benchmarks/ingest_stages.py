@@ -2,12 +2,13 @@
 
     python benchmarks/ingest_stages.py --run FOLDER --kept FOLDER [--results 24] [--beside CHECKOUT] [--profile STAGE]
 
-One process, no sockets and no readers: each result (`ingest_results.py`: all differ in every sample) is announced,
-received, hashed, taken in, recomputed from its samples and judged by the functions that a server calls, one after the
-other, and the processor time of each is told as a median over results. What a server adds to it is HTTP, what its
-processes say to each other, and pages that are made again. On a machine that others use too, shared caches and cores
-make the same work take up to twice as long: `--beside` names another checkout, and both take every result in turn, so
-that the noise meets both. `--profile STAGE` shows which functions a stage spends its time in.
+One process, no sockets and no readers: each result (`ingest_results.py`: all differ in every sample) is received (by
+an earlier version: announced, received and hashed), taken in with as many others as `--together` says, recomputed from
+its samples and judged by the functions that a server calls, one after the other, and the processor time of each is told
+as a median over results. What a server adds to it is HTTP, what its processes say to each other, and pages that are
+made again. On a machine that others use too, shared caches and cores make the same work take up to twice as long:
+`--beside` names another checkout, and both take every result in turn, so that the noise meets both. `--profile STAGE`
+shows which functions a stage spends its time in.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, required=True, help="where results made for this are kept")
     parser.add_argument("--results", type=int, default=24, help="results that count, after some that warm up")
     parser.add_argument("--whole", type=int, default=0, help="of them, so many are verified as a whole as well")
+    parser.add_argument("--together", type=int, default=1, help="bundles that wait for each other")
     parser.add_argument("--beside", type=Path, help="another checkout, which takes every result in turn with this one")
     parser.add_argument("--profile", choices=STAGES, help="tell the functions of this stage")
     parser.add_argument("--turns", action="store_true", help=argparse.SUPPRESS)
@@ -75,7 +77,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="lynxbench-stages-") as name:
         clock = StageClock(asked.profile)
-        stages = Stages(clock, Path(name), made, asked.whole)
+        stages = Stages(clock, Path(name), made, asked.whole, asked.together)
         if asked.turns:
             print(READY, flush=True)
         for number in range(WARM + asked.results):
@@ -94,7 +96,7 @@ def main() -> None:
 def in_turn(asked: argparse.Namespace, checkouts: dict[str, Path]) -> dict[str, Spent]:
     """One process a checkout; what each spent on every result that counts."""
     command = [sys.executable, __file__, "--run", asked.run, "--kept", asked.kept, "--turns"]
-    command += ["--results", str(asked.results), "--whole", str(asked.whole)]
+    command += ["--results", str(asked.results), "--whole", str(asked.whole), "--together", str(asked.together)]
     spent: dict[str, Spent] = {}
     children = {
         name: subprocess.Popen(
@@ -133,9 +135,16 @@ def tell(spent: dict[str, Spent]) -> None:
             if times:
                 cells += f"{statistics.median(times):>20.1f}{min(times):>8.1f}"
                 total[name] += statistics.median(times) if stage != WHOLE else 0.0
-        if cells:
+            else:
+                cells += f"{'—':>20}{'':8}"
+        if any(known.get(stage) for known in spent.values()):
             print(f"{stage:22}{cells}")
     print(f"{'all but the last':22}" + "".join(f"{ms:>20.1f}{'':8}" for ms in total.values()))
+
+
+def _takes_whole(server: Server) -> bool:
+    """Whether a version takes a bundle by one request."""
+    return hasattr(server, "intake")
 
 
 class StageClock:
@@ -170,8 +179,9 @@ class StageClock:
 class Stages:
     """A server that nobody listens to, and results that go through it."""
 
-    def __init__(self, clock: StageClock, folder: Path, made: MadeResults, whole: int) -> None:
+    def __init__(self, clock: StageClock, folder: Path, made: MadeResults, whole: int, together: int) -> None:
         self._clock, self._folder, self._made, self._whole = clock, folder, made, whole
+        self._together = together
         host = make_team("bench", folder)
         card = made.team.keyring.keys.card(TEAM)
         host.keyring.change_trust(lambda trust: trust.adding(card, datetime.fromisoformat(card.made_at)))
@@ -180,16 +190,25 @@ class Stages:
         settings = ServerSettings(environment=host.environment, upload_folder=folder / "uploads")
         self._server = server = Server(settings, location, store_url(None, location))
         server.watch.pending()
-        whole_of, take_in = server.uploads.whole, server.take_in
-        # parts of finishing an upload that are told apart
-        server.uploads.whole = lambda upload: clock.time(HASH, lambda: whole_of(upload))  # type: ignore[method-assign]
-        server.take_in = lambda path, who: clock.time(TAKE_IN, lambda: take_in(path, who))  # type: ignore[method-assign]
+        # parts of finishing that are told apart
+        if _takes_whole(server):
+            take_all = server.take_in_all
+            server.take_in_all = lambda offers: clock.time(  # type: ignore[method-assign]
+                TAKE_IN, lambda: take_all(offers), len(offers)
+            )
+        else:
+            whole_of, take_in = server.uploads.whole, server.take_in
+            server.uploads.whole = lambda upload: clock.time(HASH, lambda: whole_of(upload))  # type: ignore[method-assign]
+            server.take_in = lambda path, who: clock.time(  # type: ignore[method-assign]
+                TAKE_IN, lambda: take_in(path, who)
+            )
 
     def take(self, number: int) -> None:
         """One result through every stage."""
         clock, server, result_id = self._clock, self._server, self._made.names[number]
         clock.counts = number >= WARM
-        self._push(self._made.bundles[number].read_bytes())
+        if number % self._together == 0:
+            self._push([path.read_bytes() for path in self._made.bundles[number : number + self._together]])
         verify = partial(recompute, server.ledger, result_id, self._folder / "run")
         outcome = clock.time(FIGURES, partial(verify, whole=False))
         assert outcome[0] is RecomputationState.HOLDS, outcome
@@ -204,15 +223,30 @@ class Stages:
         """No more."""
         self._server.stop()
 
-    def _push(self, data: bytes) -> None:
-        """As the routes of the API do it."""
-        clock, server, uploads, digest = (
-            self._clock,
-            self._server,
-            self._server.uploads,
-            hashlib.sha256(data).hexdigest(),
-        )
+    def _push(self, bundles: list[bytes]) -> None:
+        """As the routes of the API do it: by one request each where the version has it, and those that wait together.
+
+        A version that takes bundles in pieces alone is given them one after the other.
+        """
+        clock, server, shared_by = self._clock, self._server, len(bundles)
         who, by = Principal("agents", TEAM, frozenset(AccessScope), "token"), ChangeAuthor("agents")
+        if not _takes_whole(server):
+            for data in bundles:
+                self._push_in_pieces(data, who, by)
+            return
+        from lynxbench.server.intake_queue import WaitingBundle
+
+        receive = server.uploads.receive
+        waiting = []
+        for data in bundles:
+            pushed = clock.time(RECEIVE, partial(receive, TEAM, data, who.label))
+            waiting.append(WaitingBundle(pushed, who, by, None))
+        clock.time(FINISH, lambda: server.intake.take_in(waiting), shared_by)
+        assert all(each.made.result(timeout=0).outcome.new_results for each in waiting)
+
+    def _push_in_pieces(self, data: bytes, who: Principal, by: ChangeAuthor) -> None:
+        clock, server, uploads = self._clock, self._server, self._server.uploads
+        digest = hashlib.sha256(data).hexdigest()
         given = (TEAM, digest, len(data), who.label)
         upload = clock.time(
             ANNOUNCE, lambda: server.audit.carry_out(by, "announce bundle", digest[:12], uploads.begin, *given)

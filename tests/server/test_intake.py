@@ -12,14 +12,16 @@ import psutil
 import pytest
 
 from forged_runs import bundle_of, forged_run
-from hosted import TEAM, Team, make_team
+from hosted import TEAM, Team, made_result, make_team
 from lynxbench.errors import BadLedger, EvidenceInvalid, Refused
 from lynxbench.ledger.location import locate, open_ledger
 from lynxbench.ledger.queries import find_result
+from lynxbench.server.ingest import Offer
 from lynxbench.server.intake import IntakeProcess, intake_bounds
 from lynxbench.server.intake_worker import LOW_PRIORITY
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.settings import MOST_BUNDLE_BYTES, WorkerBounds
+from lynxbench.server.uploads import Taken
 
 SUBMITTER = Principal("agent", TEAM, frozenset({AccessScope.SUBMIT}), "token")
 
@@ -73,6 +75,34 @@ def test_it_answers_as_the_server_itself_would_and_outlives_its_process(
     assert intake.take_in(file, trust, SUBMITTER, time.time()).new == 0, "taking it in twice changes nothing"
     with host.open() as ledger:
         assert find_result(ledger.log, result_id) is not None
+
+
+def test_a_process_that_dies_of_several_takes_none_of_them_with_it(
+    intake: IntakeProcess, host: Team, tmp_path: Path
+) -> None:
+    """Killed with three bundles before it: each is asked for again by itself, and has an outcome of its own."""
+    team = make_team(TEAM, tmp_path)
+    offers = []
+    for number in range(3):
+        file = tmp_path / f"{number}.lynx"
+        file.write_bytes(team.bundle(made_result(number)))
+        offers.append(Offer(file, SUBMITTER))
+    (first,) = intake.take_in_all(offers[:1], team.keyring.trust, time.time())
+    assert isinstance(first, Taken)
+    data = bytearray(offers[1].path.read_bytes())
+    data[-1500] ^= 1
+    offers[1].path.write_bytes(data)
+    process = intake._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    again, damaged, last = intake.take_in_all(offers, team.keyring.trust, time.time())
+    assert (again, type(damaged)) == (Taken(first.results, first.entries, 0, []), EvidenceInvalid)
+    assert isinstance(last, Taken)
+    assert last.new_results == [made_result(2).result_id]
+    with host.open() as ledger:
+        known = [find_result(ledger.log, made_result(number).result_id) is not None for number in range(3)]
+    assert known == [True, False, True]
 
 
 def test_its_memory_grows_with_the_bundles_that_are_allowed() -> None:

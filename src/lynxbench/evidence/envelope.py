@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from lynxbench.errors import EvidenceInvalid
@@ -26,6 +27,8 @@ KNOWN_TYPES: Final = frozenset({STATEMENT_TYPE, CHECKPOINT_TYPE})
 
 MAX_ENVELOPE_BYTES: Final = 8 << 20
 """An entry is small (its documents are blobs); the largest, a foreign result, keeps far below this."""
+SMALL_BYTES: Final = 16 << 10
+"""Of an entry that is remembered among many: registrations and results are smaller, foreign results may be larger."""
 MAX_SIGNATURES: Final = 64
 SIGNATURE_BYTES: Final = 64
 
@@ -63,6 +66,15 @@ class Envelope:
 
 def parse_envelope(data: bytes) -> Envelope:
     """An envelope from its bytes; EvidenceInvalid for any other spelling. Does not look at the signatures' worth."""
+    return _parse_again(bytes(data)) if len(data) <= SMALL_BYTES else _parse(data)
+
+
+@lru_cache(maxsize=1024)  # pure; every bundle about a contract brings the same registrations again
+def _parse_again(data: bytes) -> Envelope:
+    return _parse(data)
+
+
+def _parse(data: bytes) -> Envelope:
     return _parse_quickly(data) or _envelope(parse_canonical(data, "envelope", MAX_ENVELOPE_BYTES))
 
 

@@ -17,7 +17,14 @@ from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import EvidenceInvalid, NewerEntry
 from lynxbench.evidence.canonical_reader import as_written, parse_canonical
-from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, sign, verify_signatures
+from lynxbench.evidence.envelope import (
+    MAX_ENVELOPE_BYTES,
+    SMALL_BYTES,
+    STATEMENT_TYPE,
+    Envelope,
+    sign,
+    verify_signatures,
+)
 from lynxbench.evidence.key_entries import key_of_entry
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustedKey, TrustList, parse_moment
@@ -29,8 +36,6 @@ IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPES: Final = {kind: f"urn:lynxbench:entry:{kind.value}:1" for kind in EntryKind}
 
 UPDATE: Final = "a newer lynxbench wrote it: update lynxbench to read it"
-SMALL_BYTES: Final = 16 << 10
-"""Of an entry that is remembered among many: registrations and results are smaller, foreign results may be larger."""
 _KNOWN_KINDS = frozenset(kind.value for kind in EntryKind)
 _KIND = re.compile(r"[a-z][a-z-]{0,39}")
 _COLUMNS = ("contract_id", "executor_id", "result_id", "run_id")

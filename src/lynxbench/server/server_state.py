@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -169,8 +169,9 @@ class Server:
                 except LynxbenchError as error:
                     outcomes[number] = error
         left = [number for number in range(len(together)) if number not in outcomes]
-        ran = any(together[number].run is not None for number in left)
-        with self.judging if ran else nullcontext():  # a result is judged once it is known where it ran
+        with ExitStack() as held:
+            if any(together[number].run is not None for number in left):
+                held.enter_context(self.judging)  # a result is judged once it is known where it ran
             taken = self.take_in_all([Offer(together[number].pushed.path, together[number].who) for number in left])
             for number, outcome in zip(left, taken, strict=True):
                 outcomes[number] = self._attached(together[number], outcome)

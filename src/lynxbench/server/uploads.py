@@ -20,7 +20,6 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, Refused
 from lynxbench.ledger.bundle import manifest_hash
-from lynxbench.ledger.database import upsert
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
 from lynxbench.watch.store_tables import uploads
 
@@ -185,12 +184,19 @@ class Uploads:
     def finish_pushed(self, connection: Connection, pushed: PushedBundle, outcome: Taken) -> Upload:
         """Write down what came of a bundle that came by one request: whoever sends it again is told the same."""
         key = {"team": pushed.team, "sha256": pushed.manifest}
+        known = connection.execute(_ANNOUNCED, key).first()
+        if known is not None and known.state == DONE:  # it came twice at a time
+            return self._of(known)
+        upload_id = pushed.upload_id if known is None else known.upload_id
         done = {"state": DONE, "size_bytes": pushed.size_bytes, "outcome": json.dumps(asdict(outcome))}
-        first = {"upload_id": pushed.upload_id, "made_at": now_text(), "made_by": pushed.made_by}
-        upsert(connection, uploads, key, done, first)
-        row = connection.execute(_ANNOUNCED, key).one()
-        self._part(row.upload_id).unlink(missing_ok=True)
-        return self._of(row)
+        first = {"upload_id": upload_id, "made_at": now_text(), "made_by": pushed.made_by}
+        if known is None:
+            connection.execute(_ADD, [{**key, **done, **first}])
+        else:  # it was announced with that hash before, to come in pieces
+            connection.execute(_REPLACE, {"named": upload_id, **{f"new_{name}": value for name, value in done.items()}})
+            self._part(upload_id).unlink(missing_ok=True)
+        size_bytes = pushed.size_bytes
+        return Upload(upload_id, pushed.team, pushed.manifest, size_bytes, size_bytes, DONE, outcome)
 
     def let_go(self, pushed: PushedBundle) -> None:
         """It was taken in, or refused: its bytes are not needed any more."""
@@ -253,4 +259,9 @@ _CHANGE = (
     update(uploads)
     .where(uploads.c.upload_id == bindparam("named"))
     .values(state=bindparam("state"), outcome=bindparam("outcome"))
+)
+_REPLACE = (
+    update(uploads)
+    .where(uploads.c.upload_id == bindparam("named"))
+    .values(state=bindparam("new_state"), size_bytes=bindparam("new_size_bytes"), outcome=bindparam("new_outcome"))
 )

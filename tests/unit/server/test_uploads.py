@@ -104,6 +104,16 @@ def test_one_request_is_known_by_its_manifest(uploads: Uploads) -> None:
     assert isinstance(uploads.receive("beta", data, "agent"), PushedBundle), "another team's word is its own"
 
 
+def test_one_that_comes_twice_at_a_time_has_one_outcome(uploads: Uploads) -> None:
+    first, second = received(uploads, pushed_data()), received(uploads, pushed_data())
+    upload = finished(uploads, first)
+    with uploads._store.writing() as connection:
+        assert uploads.finish_pushed(connection, second, Taken(TAKEN.results, TAKEN.entries, 0, [])) == upload
+    uploads.let_go(second)
+    assert upload == uploads.get(upload.upload_id, "alpha")
+    assert list(uploads._folder.iterdir()) == []
+
+
 def test_one_that_was_refused_is_received_again(uploads: Uploads) -> None:
     first = received(uploads, pushed_data())
     uploads.let_go(first)
