@@ -11,7 +11,7 @@ from lynxbench.decide.capacity import CapacityDemand, capacity_sentence, measure
 from lynxbench.decide.decision_gate import is_held_back
 from lynxbench.decide.possible_figures import impossible_figure
 from lynxbench.decide.precision_choice import decide_formats, decide_precisions
-from lynxbench.decide.purchase import QUESTIONS, SAME_CEILING, attribution_of, saturation_point, saturation_ratio
+from lynxbench.decide.purchase import SAME_CEILING, attribution_of, saturation_point, saturation_ratio
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.decide.whatif import estimate_fix, fix_then_swap, swap_gain, whatif_sentence
 from lynxbench.errors import LynxbenchError
@@ -147,9 +147,6 @@ def _of_cost(report: CostReport, by_id: Mapping[str, Result]) -> Iterator[str]:
 
 
 def _of_purchase(decision: PurchaseDecision, by_id: Mapping[str, Result]) -> Iterator[str]:
-    if len(decision.answers) != len(QUESTIONS):
-        yield f"{len(decision.answers)} answers to {len(QUESTIONS)} questions"
-        return
     for answer in decision.answers:
         for name in answer.evidence:
             yield from _named(name, by_id)
