@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from lynxbench import __version__
 from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, LEDGER
@@ -45,6 +46,8 @@ from lynxbench.record.verifying_analyses import ledger_lines, verify_analysis_fo
 
 PACK_SUFFIX = ".lynxpack"
 TODAY = "standing today"
+HELD = "decisions were held against their results; prices, demands, catalogues and simulated periods are a team's word"
+NOT_HELD = "decisions were made by another version of lynxbench: what they say of their results is a team's word"
 VERDICT_WORDS = {
     EvidenceVerdict.HOLDS: "holds",
     EvidenceVerdict.DOES_NOT_HOLD: "DOES NOT HOLD",
@@ -131,6 +134,7 @@ def _verify_pack(path: Path, ledger: str | None, as_json: bool) -> None:
                 f"pack {VERDICT_WORDS[verdict]}{invented}: {pack.title}",
                 *lines,
                 signed,
+                f"  {HELD if pack.lynxbench_version == __version__ else NOT_HELD}",
                 *(f"  {_headline(report)}" for report in reports),
                 *(f"  {short(name)} by your ledger: {check.why}" for name, said in today.items() for check in said),
             ]

@@ -132,7 +132,7 @@ class _Simulation:
             basis=basis,
             periods_met=met,
             late_share=late,
-            load=self.rate / (left * per_node_per_s) if left > 0 else math.inf,
+            load=self.rate / (left * per_node_per_s) if left > 0 else None,
             simulated_share=share,
         )
 
@@ -155,7 +155,7 @@ def plan_capacity(
     """The smallest fleet that holds the objective at the planned demand with so many nodes gone."""
     _refuse_impossible(target)
     figures = measured_precision(result, precision)
-    saturation, passed_per_s, slo = _saturation(result, figures)
+    saturation, passed_per_s, slo = measured_saturation(result, figures)
     plan_power(result, figures, 1, target.nameplate_w, target.pue)  # refuses what is impossible before any simulation
     rng = np.random.default_rng(seed)
     checked = _check(saturation, passed_per_s, slo, seed)
@@ -170,7 +170,7 @@ def plan_capacity(
     naive = simulation.naive(saturation.ceiling_per_s)
     power = plan_power(result, figures, proposed.nodes, target.nameplate_w, target.pue)
     return CapacityPlan(
-        sentence=_sentence(proposed, target, result),
+        sentence=capacity_sentence(proposed, target, result),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
@@ -203,7 +203,7 @@ def _refuse_impossible(target: CapacityDemand) -> None:
         raise BadInput(f"--claimed: {target.claimed_per_s:g} is no rate; give one above 0")
 
 
-def _saturation(result: Result, figures: PrecisionResult) -> tuple[SaturationRecord, float, Slo]:
+def measured_saturation(result: Result, figures: PrecisionResult) -> tuple[SaturationRecord, float, Slo]:
     """The search, the rate that held the objective, and the first of its bounds."""
     search = figures.load.saturation if figures.load is not None else None
     if search is None or search.passed_per_s is None:
@@ -350,7 +350,8 @@ def _bound_words(slo: Slo) -> str:
     return f"p{slo.percentile:g} {slo.metric} ≤ {slo.at_most_s * 1e3:g} ms"
 
 
-def _sentence(proposed: FleetSize, target: CapacityDemand, result: Result) -> str:
+def capacity_sentence(proposed: FleetSize, target: CapacityDemand, result: Result) -> str:
+    """A plan in a sentence."""
     nodes = "1 node holds" if proposed.nodes == 1 else f"{proposed.nodes} nodes hold"
     gone = f" with {target.failures} of them gone" if target.failures else ""
     room = f" and {target.headroom:.0%} headroom" if target.headroom else ""

@@ -215,8 +215,11 @@ def _value(figures: PrecisionResult, tenures: Sequence[Tenure], nodes: int | Non
         return Value(per_money=None, nodes=nodes, utilisation=None, words=why)
     cheapest = min(tenures, key=lambda tenure: tenure.per_hour.estimate)
     hour = cheapest.per_hour
+    if not hour.low > 0:
+        free = f"{cheapest.kind} costs nothing: there is no value for money"
+        return Value(per_money=None, nodes=nodes, utilisation=None, words=free)
     served = capacity * utilisation * 3600
-    low, middle, high = (served / money if money else math.inf for money in (hour.high, hour.estimate, hour.low))
+    low, middle, high = (served / money for money in (hour.high, hour.estimate, hour.low))
     return Value(
         per_money=MoneyFigure(low=low, estimate=middle, high=high, currency=hour.currency, per="request"),
         nodes=nodes,

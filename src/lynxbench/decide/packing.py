@@ -17,8 +17,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from lynxbench import __version__
 from lynxbench.decide.deciding import compare_cited, read_folder
 from lynxbench.decide.decision_gate import claims_too_much, hold_back, is_held_back
+from lynxbench.decide.following import straying
 from lynxbench.decide.pack_words import limitations_of, methodology_for
-from lynxbench.errors import BadFile, BadInput, EvidenceInvalid
+from lynxbench.errors import BadFile, BadInput, EvidenceInvalid, Refused
 from lynxbench.evidence.documents import RESULT_FILE, parse_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -200,6 +201,9 @@ def pack_into(
     cites = list(dict.fromkeys(name for decision in decisions for name in decision.cites))
     results = [result_document(ledger, name) for name in cites]
     known = standings(ledger.log, cites, trust)
+    for decision in decisions:
+        if words := straying(decision, results):
+            raise Refused(f"the {decision.kind} decision does not follow from its results: {words}; decide again")
     decisions = [hold_back(decision, results, known) for decision in decisions]  # whatever their files say
     now = datetime.now(UTC)
     pack = Pack(
@@ -265,6 +269,8 @@ def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
             raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
     known = _standings_in(bundle, pack, trust)
     for decision in pack.decisions:
+        if pack.lynxbench_version == __version__ and (words := straying(decision, pack.results)):
+            raise EvidenceInvalid(f"{path}: its {decision.kind} decision does not follow from its results: {words}")
         if claims_too_much(decision, pack.results, known):
             line = f"decides {decision.kind} under a contract that was not agreed before the run"
             raise EvidenceInvalid(f"{path}: the pack {line}; such a decision is held back")

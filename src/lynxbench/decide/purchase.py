@@ -91,7 +91,7 @@ def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
         _remeasure(baseline, proposal),
     )
     open_ones = sum(not answer.answered for answer in answers)
-    ratio = _ratio(today, tested)
+    ratio = saturation_ratio(today, tested)
     supported, because = _supported(open_ones, attributed, proposal, ratio)
     if proposal.unshown and ratio is not None and supported != "undecided":
         supported, because = "undecided", f"{because}{_said_alone(proposal)}"
@@ -189,7 +189,7 @@ def _test_instance(
         return _open(3, f"no result of this contract on {proposal.device}", command)
     if today is None:
         return _open(3, "nothing to hold it against: today's saturation is not measured", command)
-    ratio = _ratio(today, tested)
+    ratio = saturation_ratio(today, tested)
     assert ratio is not None
     told, words = _ceiling(ratio)
     evidence = today.result.result_id, tested.result.result_id
@@ -243,7 +243,7 @@ def _said_alone(proposal: PurchaseProposal) -> str:
     return f"; that this is a {proposal.device} is said by --test alone: {proposal.unshown}" if proposal.unshown else ""
 
 
-def _ratio(today: SaturationPoint | None, tested: SaturationPoint | None) -> Interval | None:
+def saturation_ratio(today: SaturationPoint | None, tested: SaturationPoint | None) -> Interval | None:
     """Saturation there over here, at the same precision; the pairs' ends give the bounds."""
     if today is None or tested is None or today.figures.precision is not tested.figures.precision:
         return None if today is None or tested is None else UNKNOWN_INTERVAL

@@ -71,7 +71,7 @@ def estimate_whatif(
     if swap is not None and fixed is not None:
         both = fix_then_swap(attribution.shares, fixed.category, fixed.gain, swap.factors)
     return WhatIf(
-        sentence=_sentence(swap, fixed, carried.bound),
+        sentence=whatif_sentence(swap, fixed, carried.bound),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
@@ -238,10 +238,11 @@ def gain_words(gain: Interval) -> str:
 def without_cause(decision: WhatIf) -> dict[str, object]:
     """What changes where the same estimates are to name nobody and claim no bound: its evidence falls short."""
     fix = None if decision.fix is None else decision.fix.model_copy(update={"layer": None, "owner": None})
-    return {"fix": fix, "sentence": _sentence(decision.swap, fix, Bound.UNDETERMINED)}
+    return {"fix": fix, "sentence": whatif_sentence(decision.swap, fix, Bound.UNDETERMINED)}
 
 
-def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, bound: Bound) -> str:
+def whatif_sentence(swap: SwapEstimate | None, fix: FixEstimate | None, bound: Bound) -> str:
+    """An estimate in a sentence."""
     parts = []
     if swap is not None:
         parts.append(f"{swap.device} would gain {gain_words(swap.gain)}")

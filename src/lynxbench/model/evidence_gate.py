@@ -21,6 +21,10 @@ FOREIGN_LOAD = "foreign load"
 """How the reason begins that other programs used the machine while samples were counted."""
 
 
+KERNELS_LINE = "kernels of the server"
+OPEN_REQUESTS = " of the time with a request open"
+"""How the line of evidence begins that says what a server's own profiler saw, and where its own verdict begins."""
+
 FEW = 2
 """Reasons that a verdict names; the report lists all."""
 _VOID_STEPS = (
@@ -111,6 +115,7 @@ def without_blame(attribution: Attribution, short_of: Sequence[Shortfall]) -> At
     """The same shares and evidence with nobody named, where it falls short; as it is otherwise."""
     if not short_of:
         return attribution
+    attribution = attribution.model_copy(update={"evidence": tuple(map(_blameless, attribution.evidence))})
     first, share = short_of[0], attribution.shares.get(attribution.bottleneck)
     if attribution.bound is Bound.UNDETERMINED:  # it blames nobody; whom it suspects goes as well
         nobody = {"candidates": (), "symptom_layer": None, "gain_if_removed": UNKNOWN_INTERVAL}
@@ -129,6 +134,12 @@ def without_blame(attribution: Attribution, short_of: Sequence[Shortfall]) -> At
             "next_step": first.step,
         }
     )
+
+
+def _blameless(line: str) -> str:
+    """A line of evidence without the verdict that the trace of a server's kernels has of its own."""
+    said, busy, _ = line.partition(OPEN_REQUESTS)
+    return f"{said}{busy}" if line.startswith(KERNELS_LINE) and busy else line
 
 
 def attributed_figures(result: Result) -> PrecisionResult | None:

@@ -59,8 +59,8 @@ class FleetSize(Document):
     periods_met: float | None
     """Share of simulated periods in which the objective held with the declared failures; null where not simulated."""
     late_share: float | None
-    load: float
-    """Planned demand over what the surviving nodes were measured to hold."""
+    load: float | None
+    """Planned demand over what the surviving nodes were measured to hold; null where no node survives."""
     simulated_share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
     """How much of each period was simulated, its first part; null where none was, and in earlier versions."""
 

@@ -19,6 +19,7 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.result_standings import standings
+from lynxbench.model.evidence_gate import cause_falls_short, without_blame
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.otlp import render_metrics, render_traces, send_otlp
 from lynxbench.record.recalling import result_document
@@ -201,7 +202,10 @@ def _log_rows(client: Any, rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _row(result: Result, measured: PrecisionResult) -> dict[str, Any]:
-    roots = {"result": result, "measured": measured, "attribution": measured.attribution or result.attribution}
+    attribution = measured.attribution or result.attribution
+    if attribution is not None:  # a table travels without the report: what carries no blame has none in it
+        attribution = without_blame(attribution, cause_falls_short(result, measured, attribution))
+    roots = {"result": result, "measured": measured, "attribution": attribution}
     made = {
         "latency_p50_ms": _percentile(measured, 50.0),
         "latency_p99_ms": _percentile(measured, 99.0),

@@ -36,6 +36,7 @@ from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.send_schedule import load_of, poisson
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
+from lynxbench.model.evidence_gate import KERNELS_LINE, OPEN_REQUESTS
 from lynxbench.model.samples import Float64
 from lynxbench.model.server_profile import ProfilePass, ProfileTrace, ServerKernels
 from lynxbench.model.serving import Dialect, OpenAiEngine
@@ -282,10 +283,10 @@ def request_spans(record: LoadRecord, unix_offset_ns: int) -> list[tuple[int, in
 
 def kernel_line(kernels: ServerKernels) -> str:
     """For the evidence of a served verdict."""
-    name = "kernels of the server"
+    name = KERNELS_LINE
     attribution, join = kernels.attribution, kernels.join
     if attribution is None or join is None:
         return f"{name}: not seen: {kernels.missing}"
     whose = "" if attribution.layer is None else f"; layer {attribution.layer.value} → {attribution.owner}"
     pass_words = f"its own profiler in a pass of {kernels.duration_s:.1f} s after the load, {join.requests} requests"
-    return f"{name} ({pass_words}): {join.busy:.0%} of the time with a request open; {attribution.sentence}{whose}"
+    return f"{name} ({pass_words}): {join.busy:.0%}{OPEN_REQUESTS}; {attribution.sentence}{whose}"

@@ -197,3 +197,12 @@ def test_an_absurd_ratio_is_told_in_a_line_and_not_in_three_hundred_digits() -> 
         declare_demand(1.0, 1e298)
     assert "1e+300 %" in str(told.value)
     assert len(str(told.value)) < 120
+
+
+def test_a_plan_that_leaves_no_node_is_read_back_as_it_was_written(today: Result) -> None:
+    """Found: `decide pack` could not read what `decide capacity --failures 1` had written, a load without an end."""
+    found = plan(today, 40.0, failures=1)
+    assert found.naive.nodes == 1
+    assert found.naive.load is None
+    assert CapacityPlan.model_validate_json(found.model_dump_json()) == found
+    assert "no node is left" in " ".join(terminal_text(compose_decision(found)).split())

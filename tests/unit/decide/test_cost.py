@@ -14,6 +14,7 @@ from lynxbench.model.contract import Regime
 from lynxbench.model.executor import declared
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
+from lynxbench.model.planning import CostReport
 from lynxbench.model.quantities import parse_quantity
 from lynxbench.model.result import Percentile, Result
 from lynxbench.report.documents.decision_document import compose_decision
@@ -305,3 +306,11 @@ def test_an_unresolved_tail_stands_in_no_order(today: Result) -> None:
 def test_a_demand_that_no_fleet_could_carry_is_refused(today: Result) -> None:
     with pytest.raises(BadInput, match="is the demand in requests a second"):
         report_cost([PricedOption("a", today, terms())], CostQuestion(demand_per_s=1e308))
+
+
+def test_a_node_that_costs_nothing_has_no_value_for_money_and_is_read_back(today: Result) -> None:
+    report = report_cost([PricedOption("a", today, Terms(None, parse_quantity("0 EUR/h"), None))], CostQuestion())
+    value = report.candidates[0].value
+    assert value.per_money is None
+    assert "costs nothing" in value.words
+    assert CostReport.model_validate_json(report.model_dump_json()) == report

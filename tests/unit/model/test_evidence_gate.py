@@ -254,9 +254,9 @@ def test_a_doubt_that_the_whole_has_of_one_precision_counts_there() -> None:
     (first, *_) = figures_fall_short(result, result.per_precision[0])
     assert first.lack is Lack.DOUBTFUL
     assert "outliers that grow" in first.says
-    other = result.model_copy(
-        update={"validity": Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("int8: outliers that grow",))}
-    )
+    of_another = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("int8: outliers that grow",))
+    parts = (*result.per_precision, make_precision(Precision.INT8))
+    other = result.model_copy(update={"validity": of_another, "per_precision": parts})
     assert figures_fall_short(other, other.per_precision[0]) == ()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from compared import make_contract, make_precision, make_result
+from compared import make_attribution, make_contract, make_precision, make_result
 from lynxbench.model.job import Skip
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
@@ -21,6 +21,7 @@ from lynxbench.record.exporting import (
     rows_of,
     write_parquet,
 )
+from planted import Plant, doubted
 
 HOSTILE = make_contract(question='=cmd|"calc"!A1')
 
@@ -91,3 +92,15 @@ def test_mlflow_holds_metrics_and_context(tmp_path: Path, monkeypatch: pytest.Mo
     assert run.data.metrics["throughput"] == pytest.approx(100.0)
     assert run.data.params["precision"] == "fp32"
     assert run.data.params["contract"] == "compared"
+
+
+@pytest.mark.parametrize("plant", [doubted("foreign load: other programs used 71 % of the CPUs"), doubted("stalls")])
+def test_a_table_blames_nobody_where_the_report_would_not(plant: Plant) -> None:
+    """Found: exports named an owner for results of which every page says that nobody is blamed."""
+    named = make_attribution(sentence="software-bound: launches take 60 % of a step")
+    sound = make_result(per_precision=(make_precision(attribution=named),), attribution=named)
+    (row,) = rows_of([sound])
+    assert (row["bound"], row["owner"]) == (named.bound.value, named.owner)
+    (row,) = rows_of([plant(sound)])
+    assert (row["bound"], row["layer"], row["owner"]) == ("undetermined", None, None)
+    assert row["bottleneck"] == named.bottleneck.value, "where the time went is no blame"

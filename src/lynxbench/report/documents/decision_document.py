@@ -269,7 +269,7 @@ def _fleet_row(size: FleetSize) -> tuple[Inline, ...]:
         size.name,
         str(size.nodes),
         f"{digits(size.per_node_per_s, 4)}{NBSP}/s",
-        percent(size.load),
+        "no node is left" if size.load is None else percent(size.load),
         "not simulated" if size.periods_met is None else percent(size.periods_met),
         NO_FIGURE if size.late_share is None else percent(size.late_share),
         said(size.basis),

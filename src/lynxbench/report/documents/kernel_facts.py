@@ -1,5 +1,8 @@
 """The kernels of a server, as its own profiler showed them in a pass after the load."""
 
+from collections.abc import Sequence
+
+from lynxbench.model.evidence_gate import Shortfall, without_blame
 from lynxbench.model.server_profile import ServerKernels
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Span, Tone
@@ -8,11 +11,11 @@ from lynxbench.report.words import clean
 MOST_OPERATORS = 12
 
 
-def kernel_text(kernels: ServerKernels) -> Span:
-    """What they were, whose they are, and how the trace lies over the requests of its pass."""
+def kernel_text(kernels: ServerKernels, short_of: Sequence[Shortfall] = ()) -> Span:
+    """What they were, whose they are where the evidence carries it, and how the trace lies over its pass's requests."""
     if kernels.attribution is None or kernels.join is None:
         return Span(f"not seen: {clean(kernels.missing)}", Tone.WARN)
-    attribution, join = kernels.attribution, kernels.join
+    attribution, join = without_blame(kernels.attribution, short_of), kernels.join
     busy = f"{words.percent(join.busy)} of the time with a request open"
     where = "" if attribution.layer is None else f"; layer {attribution.layer.value} → {clean(attribution.owner or '')}"
     asked = words.count(join.requests, "request")

@@ -1,8 +1,10 @@
 """The load a server was under: every request accounted for, the curve to saturation, the instrument."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from lynxbench.model.contract import SloMetric
+from lynxbench.model.evidence_gate import Shortfall, cause_falls_short
 from lynxbench.model.load_figures import LoadFigures, SaturationRecord, Speculation
 from lynxbench.model.node_record import NodeRecord
 from lynxbench.model.result import PrecisionResult, Result
@@ -31,8 +33,8 @@ LATENCIES = (
 )
 
 
-def load_section(result: Result) -> doc.Section | None:
-    """Nothing where no server was asked."""
+def load_section(result: Result, also: Sequence[Shortfall] = ()) -> doc.Section | None:
+    """Nothing where no server was asked; `also`: what the result's standing lacks to blame anybody."""
     blocks: list[doc.Block | None] = []
     for figures in result.per_precision:
         if (load := figures.load) is not None:
@@ -41,7 +43,7 @@ def load_section(result: Result) -> doc.Section | None:
             counters = [(said(name), words.digits(value, 4)) for name, value in load.server_counters.items()]
             title = "What the server's own metrics counted during the run"
             blocks += [
-                doc.Facts(load_facts(figures, load, result)),
+                doc.Facts(load_facts(figures, load, result, also)),
                 None if load.saturation is None or findings.is_void(result) else curve_plot(load.saturation, load),
                 _folded("What failing answers said", doc.Table(("Answer", "Times"), failing, right=(1,))),
                 _folded(title, doc.Table(("Metric", "Change"), counters, right=(1,))),
@@ -55,7 +57,9 @@ def _folded(title: str, table: doc.Table) -> doc.Group | None:
     return doc.Group(title, (table,), folded=True, depth=Depth.WHOLE) if table.rows else None
 
 
-def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> list[Fact]:
+def load_facts(
+    figures: PrecisionResult, load: LoadFigures, result: Result, also: Sequence[Shortfall] = ()
+) -> list[Fact]:
     """Everything about the load beside the figures; of a void run only what was sent and how the client fared."""
     accounted = load.accounting.failures == 0
     facts: list[Fact] = [("Load", Span(accounting_text(load), Tone.PLAIN if accounted else Tone.WARN))]
@@ -73,7 +77,9 @@ def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> l
     if load.node is not None:
         facts.append(("Server's node", Span(node_text(load.node), Tone.WARN if load.node.notes else Tone.PLAIN)))
     if load.kernels is not None:
-        facts.append(("Kernels of the server", kernel_text(load.kernels)))
+        seen = load.kernels.attribution
+        short_of = () if seen is None else (*also, *cause_falls_short(result, figures, seen))
+        facts.append(("Kernels of the server", kernel_text(load.kernels, short_of)))
     asked = asked_facts(load) if not findings.is_void(result) else []
     return [*facts, ("Cache", _cache_text(load)), *asked, ("Instrument", _instrument(load))]
 

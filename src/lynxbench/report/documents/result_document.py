@@ -46,7 +46,7 @@ def compose_result(
             result_verdict(result, also),
             _figures(result),
             doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result, also)),)),
-            load_section(result),
+            load_section(result, also),
             endurance_section(result),
             doc.Section("counted", "Counted and excluded", (phases_plot(result), counted_table(result))),
             plots_section(result, processes, telemetry, missing),
