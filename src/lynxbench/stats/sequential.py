@@ -168,6 +168,15 @@ def measure_span(streams: SessionStreams, span: int) -> SpanJudgement:
     return SpanJudgement(np.full(len(known), np.nan), risen.span, change, error, degrees)
 
 
+def measure_return(streams: SessionStreams, span: int) -> tuple[Flags, Floats]:
+    """Whether as many of the newest sessions as must for an alarm lie where its window's own sessions lay, stream by
+    stream; and how far from the level the lowest of those was."""
+    ends, known = _window(streams, span)
+    window = _reference(streams, ends)
+    _, risen = _shared(_changes(streams, window, streams.values.shape[1] - span))
+    return known & (risen >= window.lowest), window.lowest
+
+
 def bound_of(judged: SpanJudgement, beyond: float) -> Floats:
     """How far the change may lie from its estimate, with so much beyond it on one side."""
     return judged.error * _quantile(judged.degrees, beyond)
@@ -198,8 +207,7 @@ def _judge_span(
     variance, degrees = scatter
     memory = window.memory
     degrees = np.maximum(degrees * (1 - memory**2) / (1 + memory**2), 1.0)
-    days = np.take_along_axis(window.days, streams.weekdays[:, first:], axis=1)
-    changes = streams.values[:, first:] - window.level[:, None] - days
+    changes = _changes(streams, window, first)
     restarts = streams.between_restarts[:, None]
     each = np.maximum(variance[:, None] - restarts * window.share[:, None], 0.0) + restarts * streams.shares[:, first:]
     single = np.sqrt(each + (variance / window.count)[:, None])
@@ -218,6 +226,12 @@ def _judge_span(
     strength = np.where(risen > window.highest + BEYOND * width, np.maximum(strength, 1.0), strength)
     judged = SpanJudgement(strength, np.full(len(strength), span), changes.mean(axis=1), error, degrees)
     return judged, single[:, -1], changes[:, -1]
+
+
+def _changes(streams: SessionStreams, window: _Reference, first: int) -> Floats:
+    """Sessions from a place on over the window's level, each less what its day of the week has shown."""
+    days = np.take_along_axis(window.days, streams.weekdays[:, first:], axis=1)
+    return np.asarray(streams.values[:, first:] - window.level[:, None] - days, dtype=np.float64)
 
 
 def _shared(changes: Floats) -> tuple[Floats, Floats]:

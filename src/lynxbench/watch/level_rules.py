@@ -17,6 +17,7 @@ from lynxbench.stats.sequential import (
     SessionStreams,
     bound_of,
     judge_level,
+    measure_return,
     measure_span,
 )
 
@@ -60,10 +61,16 @@ def is_gain(judged: LevelJudgement, budget: float) -> Flags:
 
 
 def is_recovered(streams: SessionStreams, told: Floats, sessions: Ints, budget: float) -> Flags:
-    """Whether less than half of the loss that was told is left, or less than the budget, of the sessions since then."""
+    """Whether less than half of the loss that was told is left, or less than the budget, of the sessions since then.
+
+    Either the mean of a span shows it; or its sessions lie where those of the window lay, of which none was as low as
+    that. A window whose sessions remember one another hardly knows its level, but how low it went it does.
+    """
     bearable = np.maximum(told / 2, -math.log1p(-budget))
     recovered = np.zeros(len(told), dtype=np.bool_)
     for span in SPANS:
         measured = measure_span(streams, span)
-        recovered |= (sessions >= span) & (bound_of(measured, SURE) - measured.change < bearable)
+        back, lowest = measure_return(streams, span)
+        shown = (bound_of(measured, SURE) - measured.change < bearable) | (back & (lowest > -bearable))
+        recovered |= (sessions >= span) & shown
     return recovered

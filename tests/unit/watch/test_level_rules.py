@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from lynxbench.stats.sequential import SessionStreams
+from lynxbench.stats.sequential import SessionStreams, bound_of, measure_return, measure_span
 from lynxbench.watch.level_rules import (
+    SURE,
     is_alarm,
     is_confirmed,
     is_gain,
@@ -72,6 +75,42 @@ def test_a_notice_closes_by_sessions_that_are_back_and_by_no_other() -> None:
     assert is_recovered(_streams(values), told, np.full(40, 10), BUDGET).all()
     too_soon = is_recovered(_streams(values), told, np.full(40, 2), BUDGET)
     assert not too_soon.any(), "two sessions are no evidence"
+
+
+def _wandering(seed: int, sessions: int) -> np.ndarray:
+    """A machine that slides by a quarter over its window: how low it went is known, its level hardly."""
+    return np.linspace(0.13, -0.13, sessions)[None, :] + _noise(seed, sessions, 0.02)
+
+
+def test_a_notice_closes_where_sessions_lie_as_those_of_a_wandering_window_lay() -> None:
+    values = np.concatenate([_wandering(7, 21), _noise(8, 10, 0.02) - 0.05], axis=1)
+    values[:, 21:26] -= 0.8
+    streams = replace(_streams(values), ends=np.full(40, 21))
+    told, after = np.full(40, 0.8), np.full(40, 6)
+    unsure = sum(
+        bool(bound_of(measure_span(streams, span), SURE)[0] - measure_span(streams, span).change[0] > 0.4)
+        for span in (3, 5)
+    )
+    assert unsure, "the mean alone may leave half of it"
+    assert is_recovered(streams, told, after, BUDGET).all()
+
+
+def test_a_loss_that_lasts_stays_open_beside_a_wandering_window() -> None:
+    values = np.concatenate([_wandering(7, 21), _noise(8, 10, 0.02) - 0.8], axis=1)
+    streams = replace(_streams(values), ends=np.full(40, 21))
+    assert not is_recovered(streams, np.full(40, 0.8), np.full(40, 10), BUDGET).any()
+    half_back = replace(streams, values=values + np.where(np.arange(31) < 26, 0.0, 0.35))
+    assert not is_recovered(half_back, np.full(40, 0.8), np.full(40, 5), BUDGET).any()
+
+
+def test_where_a_window_went_as_low_as_half_of_the_loss_its_range_shows_no_recovery() -> None:
+    values = _noise(9, 60, 0.01)
+    values[:, ::7] -= 0.05
+    values[:, 40:] -= 0.03
+    streams = replace(_streams(values), ends=np.full(40, 40))
+    back = [bool(measure_return(streams, span)[0].all()) for span in (3, 5, 8)]
+    assert any(back), "they lie where the window lay"
+    assert not is_recovered(streams, np.full(40, 0.03), np.full(40, 20), BUDGET).any()
 
 
 def test_a_loss_that_is_half_back_is_not_closed_as_recovered() -> None:
