@@ -59,9 +59,7 @@ def test_both_sides_of_the_pairs_verify(pairs: Pairs) -> None:
 @PAIRS
 def test_the_comparison_is_of_them_and_told_as_it_came_out(pairs: Pairs) -> None:
     comparison = json.loads((pairs.published / "comparison.json").read_text(encoding="utf-8"))
-    done = lynxbench_here(
-        "results", "list", "--json", cwd=pairs.reader, LYNXBENCH_HOME=str(pairs.reader / "home")
-    )
+    done = lynxbench_here("results", "list", "--json", cwd=pairs.reader, LYNXBENCH_HOME=str(pairs.reader / "home"))
     known = {result["result_id"] for result in json.loads(done.out)["results"]}
     assert {comparison["a"]["result_id"], comparison["b"]["result_id"]} == known
     assert (comparison["verdict"], comparison["cause"]["layer"]) == ("regressed", "system")
