@@ -14,6 +14,16 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from lynxbench.attribute.judge.causes import (
+    DONE_AGAIN,
+    ON_ZEROS,
+    SAME_EACH_STEP,
+    SLICES_COPIED,
+    SPLIT_PRODUCTS,
+    UNUSED_RESULTS,
+    WRITTEN_OUT,
+    CategoryCause,
+)
 from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, TimeBook
 from lynxbench.attribute.judge.unread_results import FACTORS, LaunchedOperator
@@ -35,6 +45,15 @@ CONSTANT, STRUCTURE, SLICED = "constant", "structure", "sliced"
 NEWER = (CONSTANT, STRUCTURE, SLICED)
 """Since edition 13."""
 KINDS = (AGAIN, UNUSED, ZEROS, SPLIT, *NEWER)
+_CAUSES = {
+    AGAIN: DONE_AGAIN,
+    UNUSED: UNUSED_RESULTS,
+    ZEROS: ON_ZEROS,
+    SPLIT: SPLIT_PRODUCTS,
+    CONSTANT: SAME_EACH_STEP,
+    STRUCTURE: WRITTEN_OUT,
+    SLICED: SLICES_COPIED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +76,11 @@ class AvoidableWork:
     def kind(self) -> str:
         """What saves most."""
         return max(KINDS, key=lambda kind: (self.usual_ns.get(kind, 0.0), self.most_ns.get(kind, 0.0)))
+
+    @property
+    def cause(self) -> CategoryCause:
+        """What that means, and what removes it."""
+        return _CAUSES[self.kind]
 
     def total_ns(self, *, most: bool = False) -> float:
         """Of all kinds together."""

@@ -3,16 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from lynxbench.attribute.judge.avoidable_work import (
-    AGAIN,
-    CONSTANT,
-    SLICED,
-    SPLIT,
-    STRUCTURE,
-    UNUSED,
-    ZEROS,
-    AvoidableWork,
-)
+from lynxbench.attribute.judge.avoidable_work import AvoidableWork
 from lynxbench.attribute.judge.causes import (
     BELOW_CEILING,
     CAUSES,
@@ -20,27 +11,20 @@ from lynxbench.attribute.judge.causes import (
     COPIED,
     DEAR_ORDER,
     DOMINANT,
-    DONE_AGAIN,
     HALF_REMOVED,
     MASKED,
     MOST_REMOVABLE,
     NARROWER,
     NO_GAIN,
-    ON_ZEROS,
     ORDERED,
     PICKED,
     RELAID,
-    SAME_EACH_STEP,
-    SLICES_COPIED,
     SLOW_KERNELS,
     SMALL_KERNELS,
-    SPLIT_PRODUCTS,
     UNFUSED,
     UNREAD,
     UNREAD_DIAGONAL,
-    UNUSED_RESULTS,
     WIDER,
-    WRITTEN_OUT,
     CategoryCause,
     gain_of,
     speedup,
@@ -75,15 +59,6 @@ from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, 
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 
-AVOIDABLE = {
-    AGAIN: DONE_AGAIN,
-    UNUSED: UNUSED_RESULTS,
-    ZEROS: ON_ZEROS,
-    SPLIT: SPLIT_PRODUCTS,
-    CONSTANT: SAME_EACH_STEP,
-    STRUCTURE: WRITTEN_OUT,
-    SLICED: SLICES_COPIED,
-}
 WORTH_NARROWING = 2.0
 """TF32 must be this much faster on a bare product before it is proposed."""
 WORTH_COPYING = 0.25
@@ -122,7 +97,7 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     if figures.avoidable is not None:
         gain = gain_without(figures, figures.avoidable)
         if 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
-            return VerdictDraft(top, Bound.SOFTWARE, AVOIDABLE[figures.avoidable.kind], weak, gain)
+            return VerdictDraft(top, Bound.SOFTWARE, figures.avoidable.cause, weak, gain)
     gain = _gain_of_reading(figures) if figures.unread is not None else NO_GAIN
     if figures.unread is not None and 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
         cause = UNREAD_DIAGONAL if figures.unread.diagonal else UNREAD

@@ -10,7 +10,7 @@ import dataclasses
 from lynxbench.attribute.judge.causes import BOTH_BLOCKING, CAUSES, DOMINANT, SMALL_WORK
 from lynxbench.attribute.judge.fix_left import BLOCKING
 from lynxbench.attribute.judge.gain_range import predict_range
-from lynxbench.attribute.judge.kernel_verdict import AVOIDABLE, WORTH_CHANGING, gain_without, judge_kernels
+from lynxbench.attribute.judge.kernel_verdict import WORTH_CHANGING, gain_without, judge_kernels
 from lynxbench.attribute.judge.roofline import is_tiny
 from lynxbench.attribute.judge.step_figures import FLOW, SOFTWARE, STRUCTURED, StepFigures, VerdictDraft
 from lynxbench.attribute.judge.time_book import KERNELS
@@ -42,7 +42,7 @@ def _doubt_hardware(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
     shown = gain_without(figures, figures.avoidable, surely=True)
     if shown.high < WORTH_CHANGING:
         return draft
-    needless = AVOIDABLE[figures.avoidable.kind]
+    needless = figures.avoidable.cause
     cause = dataclasses.replace(needless, words=draft.cause.words)
     near = "near the ceiling, but " if draft.bound is Bound.HARDWARE else ""
     reason = f"{near}{needless.words} enough of it for a gain of up to {shown.high:.2g}"
