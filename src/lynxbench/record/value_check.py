@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import cache
 from typing import Final, cast
 
 from pydantic import BaseModel
@@ -25,6 +24,7 @@ ROUNDING: Final = 1e-9
 """Relative difference that other processors and numpy builds make in sums of the same samples (they add in another
 order: about n · 2⁻⁵³ for n samples); far below every interval that is stated."""
 _SHOWN = 60
+_BOUNDS: Final = tuple(field.name for field in fields(Interval))
 _spell = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _UNTOUCHED: Final = ("shares", "wall_ms_per_step", "unprofiled_ms_per_step", "steps", "operators", "ceilings")
 """What interventions leave as the trace gave it."""
@@ -154,14 +154,13 @@ def _surely_alike(stated: object, recomputed: object) -> bool:
         return left.keys() == right.keys() and all(_surely_alike(item, right[key]) for key, item in left.items())
     if isinstance(stated, Enum):
         return stated is recomputed
-    if kind is Interval or isinstance(stated, Document):  # its document follows from its fields
-        return all(_surely_alike(getattr(stated, name), getattr(recomputed, name)) for name in _field_names(kind))
-    return False
-
-
-@cache
-def _field_names(kind: type[object]) -> tuple[str, ...]:
-    return tuple(kind.model_fields) if issubclass(kind, Document) else tuple(field.name for field in fields(Interval))
+    if isinstance(stated, Document):  # its document follows from its fields
+        names = tuple(type(stated).model_fields)
+    elif kind is Interval:
+        names = _BOUNDS
+    else:
+        return False
+    return all(_surely_alike(getattr(stated, name), getattr(recomputed, name)) for name in names)
 
 
 def _spelled_alike(stated: JsonValue, recomputed: JsonValue) -> bool:
