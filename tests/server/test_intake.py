@@ -16,7 +16,7 @@ from hosted import TEAM, Team, made_result, make_team
 from lynxbench.errors import BadLedger, EvidenceInvalid, Refused
 from lynxbench.ledger.location import locate, open_ledger
 from lynxbench.ledger.queries import find_result
-from lynxbench.server.ingest import Offer
+from lynxbench.server.ingest import OfferedBundle
 from lynxbench.server.intake import IntakeProcess, intake_bounds
 from lynxbench.server.intake_worker import LOW_PRIORITY
 from lynxbench.server.rights import AccessScope, Principal
@@ -86,7 +86,7 @@ def test_a_process_that_dies_of_several_takes_none_of_them_with_it(
     for number in range(3):
         file = tmp_path / f"{number}.lynx"
         file.write_bytes(team.bundle(made_result(number)))
-        offers.append(Offer(file, SUBMITTER))
+        offers.append(OfferedBundle(file, SUBMITTER))
     (first,) = intake.take_in_all(offers[:1], team.keyring.trust, time.time())
     assert isinstance(first, Taken)
     data = bytearray(offers[1].path.read_bytes())

@@ -177,7 +177,8 @@ def test_who_leaves_in_the_middle_leaves_nothing(world: World, left_alone: None)
 
 def test_a_length_that_is_wrong_takes_nothing_in(world: World, left_alone: None) -> None:
     bundle = world.team.bundle(made_result(BASE + 13))
-    assert b" 422 " in raw(world, f"Content-Length: {len(bundle) - 512}\r\n", bundle)
+    # what follows is no request: whichever of the two is read first is answered
+    assert raw(world, f"Content-Length: {len(bundle) - 512}\r\n", bundle).split()[1] in (b"422", b"400")
     for length in ("-1", "many", "1e6", f"{len(bundle)}\r\nContent-Length: 7", ""):
         answer = raw(world, f"Content-Length: {length}\r\n", bundle)
         assert b" 200 " not in answer, length

@@ -35,7 +35,7 @@ _one_at_a_time = Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedBundle:
     """A bundle in a file, and who submits it."""
 
     path: Path
@@ -61,13 +61,13 @@ Outcome = Taken | LynxbenchError
 
 def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, now_s: float) -> Taken:
     """Check a bundle and append what is new in it."""
-    (outcome,) = take_in_all(ledger, [Offer(path, who)], trust, now_s)
+    (outcome,) = take_in_all(ledger, [OfferedBundle(path, who)], trust, now_s)
     if isinstance(outcome, LynxbenchError):
         raise outcome
     return outcome
 
 
-def take_in_all(ledger: OpenLedger, offers: Sequence[Offer], trust: TrustList, now_s: float) -> list[Outcome]:
+def take_in_all(ledger: OpenLedger, offers: Sequence[OfferedBundle], trust: TrustList, now_s: float) -> list[Outcome]:
     """The same of several, in this order, whose documents are flushed and whose entries are appended together.
 
     Each is refused for itself: what comes of one is what would have come of it alone, after those before it.
@@ -92,7 +92,7 @@ def take_in_all(ledger: OpenLedger, offers: Sequence[Offer], trust: TrustList, n
     return [outcomes[number] for number in range(len(offers))]
 
 
-def _read_own(offer: Offer, trust: TrustList) -> Bundle:
+def _read_own(offer: OfferedBundle, trust: TrustList) -> Bundle:
     bundle = read_bundle(offer.path, trust)
     if offer.who.team not in bundle.submitters:
         by = ", ".join(bundle.submitters) or "nobody known here"
@@ -117,7 +117,7 @@ def _apart(bundles: Mapping[int, Bundle]) -> Iterator[dict[int, Bundle]]:
 
 
 def _alone(
-    ledger: OpenLedger, number: int, bundle: Bundle, offers: Sequence[Offer], trust: TrustList, now_s: float
+    ledger: OpenLedger, number: int, bundle: Bundle, offers: Sequence[OfferedBundle], trust: TrustList, now_s: float
 ) -> Outcome:
     try:
         return _append(ledger, {number: bundle}, offers, trust, now_s)[number]
@@ -126,7 +126,7 @@ def _alone(
 
 
 def _append(
-    ledger: OpenLedger, bundles: Mapping[int, Bundle], offers: Sequence[Offer], trust: TrustList, now_s: float
+    ledger: OpenLedger, bundles: Mapping[int, Bundle], offers: Sequence[OfferedBundle], trust: TrustList, now_s: float
 ) -> dict[int, Outcome]:
     """Append what is new in bundles, all of it or nothing; those that are refused before anything is written apart."""
     outcomes: dict[int, Outcome] = {}

@@ -9,7 +9,7 @@ from lynxbench.errors import BadLedger, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import Location
 from lynxbench.server.bounded_process import BoundedProcess, refusal_of
-from lynxbench.server.ingest import Offer, Outcome
+from lynxbench.server.ingest import OfferedBundle, Outcome
 from lynxbench.server.rights import Principal
 from lynxbench.server.settings import WorkerBounds
 from lynxbench.server.uploads import Taken
@@ -34,12 +34,12 @@ class IntakeProcess(BoundedProcess):
 
     def take_in(self, path: Path, trust: TrustList, who: Principal, now_s: float) -> Taken:
         """Check a bundle and append what is new in it, as `ingest.take_in` does; the same errors."""
-        (outcome,) = self.take_in_all([Offer(path, who)], trust, now_s)
+        (outcome,) = self.take_in_all([OfferedBundle(path, who)], trust, now_s)
         if isinstance(outcome, LynxbenchError):
             raise outcome
         return outcome
 
-    def take_in_all(self, offers: Sequence[Offer], trust: TrustList, now_s: float) -> list[Outcome]:
+    def take_in_all(self, offers: Sequence[OfferedBundle], trust: TrustList, now_s: float) -> list[Outcome]:
         """The same of several, as `ingest.take_in_all` does. One that ends the process takes no other with it."""
         question = {"offers": [_told(offer) for offer in offers], "trust": trust.model_dump_json(), "now_s": now_s}
         with self._one_at_a_time:
@@ -52,7 +52,7 @@ class IntakeProcess(BoundedProcess):
         return [BadLedger(f"the bundle was not taken in: {why}; try again")]
 
 
-def _told(offer: Offer) -> dict[str, Any]:
+def _told(offer: OfferedBundle) -> dict[str, Any]:
     who = offer.who
     told = {"path": str(offer.path.absolute()), "name": who.name, "team": who.team}
     return {**told, "scopes": sorted(who.scopes), "via": who.via}

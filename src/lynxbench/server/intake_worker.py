@@ -13,7 +13,7 @@ from typing import Any
 from lynxbench.errors import EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.server.ingest import Offer, Outcome, take_in_all
+from lynxbench.server.ingest import OfferedBundle, Outcome, take_in_all
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.worker_lines import answer_lines
 
@@ -29,7 +29,7 @@ def main() -> None:
 
 def _answer(ledger: OpenLedger, asked: dict[str, Any], _folder: Path) -> dict[str, Any]:
     trust = _trust(asked["trust"])
-    offers = [Offer(Path(told["path"]), _principal(told)) for told in asked["offers"]]
+    offers = [OfferedBundle(Path(told["path"]), _principal(told)) for told in asked["offers"]]
     try:
         outcomes = take_in_all(ledger, offers, trust, asked["now_s"])
     except MemoryError:

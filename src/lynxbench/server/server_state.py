@@ -21,7 +21,7 @@ from lynxbench.ledger.result_standings import owner_of_result
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
-from lynxbench.server.ingest import Offer, Outcome, take_in_all
+from lynxbench.server.ingest import OfferedBundle, Outcome, take_in_all
 from lynxbench.server.intake import IntakeProcess, intake_bounds
 from lynxbench.server.intake_queue import IntakeQueue, WaitingBundle
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
@@ -154,7 +154,7 @@ class Server:
 
     def take_in(self, path: Path, who: Principal) -> Taken:
         """A submission into the ledger: by a process of its own, where the server looks after things at all."""
-        (outcome,) = self.take_in_all([Offer(path, who)])
+        (outcome,) = self.take_in_all([OfferedBundle(path, who)])
         if isinstance(outcome, LynxbenchError):
             raise outcome
         return outcome
@@ -172,7 +172,9 @@ class Server:
         with ExitStack() as held:
             if any(together[number].run is not None for number in left):
                 held.enter_context(self.judging)  # a result is judged once it is known where it ran
-            taken = self.take_in_all([Offer(together[number].pushed.path, together[number].who) for number in left])
+            taken = self.take_in_all(
+                [OfferedBundle(together[number].pushed.path, together[number].who) for number in left]
+            )
             for number, outcome in zip(left, taken, strict=True):
                 outcomes[number] = self._attached(together[number], outcome)
         return [outcomes[number] for number in range(len(together))]
@@ -189,7 +191,7 @@ class Server:
             return error
         return outcome
 
-    def take_in_all(self, offers: Sequence[Offer]) -> list[Outcome]:
+    def take_in_all(self, offers: Sequence[OfferedBundle]) -> list[Outcome]:
         """The same of several, of which each is refused for itself."""
         trust, now_s = self.keys.trust(), time.time()
         if not offers:

@@ -21,7 +21,7 @@ from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.entries import KeyRevoked
 from lynxbench.record.recording import seal
-from lynxbench.server.ingest import Offer, Outcome, _apart, take_in, take_in_all
+from lynxbench.server.ingest import OfferedBundle, Outcome, _apart, take_in, take_in_all
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.uploads import Taken
 
@@ -44,12 +44,12 @@ class Scene:
     def trust(self) -> TrustList:
         return self.host.keyring.trust
 
-    def offer(self, team: Team, number: int, by: Team | None = None) -> Offer:
+    def offer(self, team: Team, number: int, by: Team | None = None) -> OfferedBundle:
         path = self.folder / f"{team.name}-{number}.lynx"
         path.write_bytes(team.bundle(made_result(number)))
-        return Offer(path, Principal("agent", (by or team).name, SCOPES, "token"))
+        return OfferedBundle(path, Principal("agent", (by or team).name, SCOPES, "token"))
 
-    def take(self, offers: Sequence[Offer]) -> list[Outcome]:
+    def take(self, offers: Sequence[OfferedBundle]) -> list[Outcome]:
         return take_in_all(self.ledger, offers, self.trust, time.time())
 
     def has(self, number: int) -> bool:
@@ -99,7 +99,7 @@ def test_one_that_is_refused_takes_no_other_with_it(scene: Scene, monkeypatch: p
     damaged.path.write_bytes(data)
     cut.path.write_bytes(cut.path.read_bytes()[:-600])
     stolen = scene.offer(scene.team, 6, by=scene.other)
-    gone = Offer(scene.folder / "gone.lynx", stolen.who)
+    gone = OfferedBundle(scene.folder / "gone.lynx", stolen.who)
     good = [scene.offer(scene.team, number) for number in (1, 3, 5)]
     appended = counted(monkeypatch)
     outcomes = scene.take([good[0], damaged, good[1], cut, stolen, gone, good[2]])
@@ -131,7 +131,7 @@ def test_two_histories_of_one_ledger_are_not_taken_in_together(scene: Scene) -> 
     twin = Team(TEAM, scene.folder / "twin", {"LYNXBENCH_HOME": str(scene.folder / "twin")})
     shutil.copytree(scene.team.home, twin.home)
     first, beside = scene.offer(scene.team, 1), scene.offer(scene.other, 3)
-    second = Offer(scene.folder / "second.lynx", first.who)
+    second = OfferedBundle(scene.folder / "second.lynx", first.who)
     second.path.write_bytes(twin.bundle(made_result(2)))
     outcomes = scene.take([first, second, beside])
     assert [isinstance(outcome, Taken) for outcome in outcomes] == [True, False, True]
@@ -156,8 +156,9 @@ def test_a_ledger_that_cannot_be_written_is_said_to_each(scene: Scene, monkeypat
     def full(*_: object) -> None:
         raise BadLedger("the disk is full")
 
+    offers = [scene.offer(scene.team, number) for number in (1, 2)]
     monkeypatch.setattr(Ledger, "append_all", full)
-    outcomes = scene.take([scene.offer(scene.team, number) for number in (1, 2)])
+    outcomes = scene.take(offers)
     assert [str(outcome) for outcome in outcomes] == ["the disk is full"] * 2
 
 

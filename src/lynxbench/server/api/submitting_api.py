@@ -64,7 +64,8 @@ async def push(request: Request, server: TheServer, who: TheCaller, by: TheAutho
     pushed = await run_in_threadpool(receive)
     if isinstance(pushed, Upload):
         return answer(pushed)
-    return answer(await asyncio.wrap_future(server.intake.submit(pushed, who, by, run)))
+    upload = await asyncio.wrap_future(server.intake.submit(pushed, who, by, run))
+    return answer(upload)
 
 
 @route("POST", "/uploads", SUBMIT, Upload, status=201, or_status=200)
