@@ -199,6 +199,13 @@ def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp
         assert held.out.startswith("pack holds: ")
         assert "without a diagnostic" in held.out
         assert "without a diagnostic" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert "decisions were held against their results" in held.out
+    edited = {**json.loads(asked.out), "supported": "purchase"}
+    (tmp_path / "edited.json").write_text(json.dumps(edited))
+    strays = call(tmp_path, "decide", "pack", "edited.json", "-o", "y.lynxpack", "--no-pdf", "--from", "results")
+    assert strays.code == ExitCode.REFUSED
+    assert "does not follow from its results: it supports the purchase" in strays.err
+    assert not (tmp_path / "y.lynxpack").exists()
     name = json.loads(asked.out)["cites"][0]
     assert call(tmp_path, "contest", name[:12], "--reason", "the room was hot").code == ExitCode.DONE
     doubted = call(tmp_path, "verify", "ledger.lynxpack")
