@@ -25,7 +25,7 @@ from lynxbench.ledger.queries import Wanted, find_results, list_results
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
-from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
+from lynxbench.model.decisions import DecisionDocument, Device, PurchaseDecision, WhatIf
 from lynxbench.model.fields import real_day
 from lynxbench.model.layers import Layer
 from lynxbench.model.planning import DemandForecast
@@ -220,6 +220,12 @@ def _check_due(remeasured_by: str | None, due: str | None) -> None:
         raise BadInput(f"--due: {problem}") from None
     if remeasured_by is None:
         raise BadInput("--due says by when a team measures again: name the team with --remeasured-by")
+
+
+def under_its_contract(decision: DecisionDocument, results: Sequence[Result]) -> list[Result]:
+    """Results that a decision cites under its own contract: today's first, a test instance last."""
+    cited = [result for result in results if result.result_id in decision.cites]
+    return [result for result in cited if result.contract_id == decision.contract_id]
 
 
 def compare_cited(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from lynxbench import __version__
-from lynxbench.decide.deciding import compare_cited, read_folder
+from lynxbench.decide.deciding import compare_cited, read_folder, under_its_contract
 from lynxbench.decide.decision_gate import claims_too_much, hold_back, is_held_back
 from lynxbench.decide.following import straying
 from lynxbench.decide.pack_words import limitations_of, methodology_for
@@ -37,7 +37,6 @@ from lynxbench.model.decisions import PurchaseDecision
 from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
 from lynxbench.model.packs import Pack, PackedDecision
-from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing, VoicedEntry
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import VerificationReport
@@ -212,7 +211,7 @@ def pack_into(
         lynxbench_version=__version__,
         decided_by=key.team,
         decisions=tuple(decisions),
-        comparison=compare_cited(_pair(decisions[0], results), known, ledger, trust),
+        comparison=compare_cited(under_its_contract(decisions[0], results), known, ledger, trust),
         results=tuple(results),
         standings=tuple(known[name] for name in cites),
         methodology=methodology_for(decisions),
@@ -324,12 +323,6 @@ def _entry(decision: PackedDecision) -> DecisionTaken:
         cites=decision.cites,
         document=json.loads(decision.model_dump_json()),  # through text, so that what is not finite is null
     )
-
-
-def _pair(decision: PackedDecision, results: Sequence[Result]) -> list[Result]:
-    """Results of the leading decision under its contract: today's first, a test instance last."""
-    cited = [result for result in results if result.result_id in decision.cites]
-    return [result for result in cited if result.contract_id == decision.contract_id]
 
 
 @contextmanager
