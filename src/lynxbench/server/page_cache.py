@@ -3,7 +3,7 @@
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
 again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
 page ever takes more than a twentieth of the server's time. Where they pour in, all pages together would take much more
-than that: then each is made again when it is three seconds old, or once none came for a second.
+than that: then each is made again when it is ten seconds old, or once none came for a second.
 Nobody waits long for a page that is there: one that was true a minute ago is shown as it is while the new one is made,
 unless that is a matter of a moment. Those are made one after the other, with a rest after each, and elsewhere where
 somebody else can: whoever waits for a page that was never made does not wait for them. What people change here
@@ -41,10 +41,9 @@ CLOCK = "clock"
 """Changes every second: for pages that show what time it is for somebody."""
 SHARE = 20.0
 OLDEST_S = 10.0
-POURED_S = 3.0
-"""While results pour in, a page may be so old: whoever looks sees the last three seconds of them a little later."""
 POURING_S, POURING_MOMENTS = 1.0, 3
-"""They pour in where the ledger changed in three different quarters of the last second."""
+"""They pour in where the ledger changed in three different quarters of the last second. Pages are as old as they may be
+then: whoever looks sees the last of them a little later, and pages do not take what taking in and recomputing need."""
 STALE_S = 60.0
 """A page that has been wrong for longer is not shown any more."""
 NOTED_S = 0.25
@@ -264,7 +263,7 @@ class PageCache:
         if self._lacks_own(cached, topics):
             return False
         now = time.monotonic()
-        return now < cached.until or (now < cached.at + POURED_S and self._pulse.pours)
+        return now < cached.until or (now < cached.at + OLDEST_S and self._pulse.pours)
 
     def _wrong_since(self, cached: _Cached, topics: Sequence[str]) -> float:
         pulse, held = self._pulse, dict(zip(topics, cached.generations, strict=True))
