@@ -98,8 +98,8 @@ def _toeplitz(s: Any, _: int) -> Any:
 
 def _toeplitz_fixed(s: Any, _: int) -> Any:
     size = 3 * N
-    product = torch.fft.rfft(s.taps, size)[:, None] * torch.fft.rfft(s.x.flip(0), size, dim=0)
-    return torch.fft.irfft(product, size, dim=0)[N - 1 : 2 * N - 1].flip(0)
+    product = torch.fft.rfft(s.taps, size)[:, None] * torch.fft.rfft(s.x, size, dim=0)
+    return torch.fft.irfft(product, size, dim=0)[N - 1 : 2 * N - 1]
 
 
 def _summed_up(s: Any, _: int) -> Any:

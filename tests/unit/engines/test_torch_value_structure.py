@@ -15,6 +15,7 @@ from lynxbench.attribute.read.dataflow import OperatorFlow
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 SMALL = 8
+WIDE = 1024
 SMALL_TIMES = SIDE // SMALL
 Made = Callable[[Parts], torch.Tensor]
 
@@ -255,17 +256,24 @@ def test_other_places_are_none(name: str, picked: Callable[[torch.Tensor], Any])
 
 
 def test_what_rows_by_number_move_is_seen() -> None:
-    parts = Parts()
+    wide = torch.randn(128, WIDE)
     rows = torch.tensor([5, 3, 9, 1])
-    found = flows(lambda _: parts.x[rows])["index"]
-    assert found.sizes == (tuple(parts.x.shape),), "as the profiler records it"
-    assert found.moved == 2 * 4 * SIDE * 4 + 4 * 8
+    found = flows(lambda _: wide[rows])["index"]
+    assert found.sizes == (tuple(wide.shape),), "as the profiler records it"
+    assert found.moved == 2 * 4 * WIDE * 4 + 4 * 8
 
 
 def test_rows_by_truths_move_too() -> None:
-    parts, some = Parts(), torch.arange(128) % 2 == 0
-    found = flows(lambda _: (parts.x[some], parts.x.view(2, 64, SIDE)[some.view(2, 64)]))["index"]
-    assert found.moved == 2 * 64 * SIDE * 4 + 128
+    wide, some = torch.randn(128, WIDE), torch.arange(128) % 2 == 0
+    found = flows(lambda _: (wide[some], wide.view(2, 64, WIDE)[some.view(2, 64)]))["index"]
+    assert found.moved == 2 * 64 * WIDE * 4 + 128
+
+
+def test_short_rows_from_anywhere_are_not_read_as_a_copy_reads() -> None:
+    narrow = torch.randn(128, WIDE // 2)
+    rows = torch.tensor([5, 3, 9, 1])
+    found = flows(lambda _: narrow[rows])
+    assert "index" not in found or found["index"].moved == 0
 
 
 def test_what_rows_are_put_into_is_no_fetch() -> None:

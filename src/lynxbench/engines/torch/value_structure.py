@@ -138,8 +138,9 @@ NUMBERING = (torch.int32, torch.int64)
 MOST_PLACES = 1 << 24
 MOST_PICKS = 4096
 """Operators with other operands: of more nothing is said."""
-LEAST_ROW_BYTES = 64
-"""Memory is read in pieces of this size at the least: of shorter rows, what moves does not follow from their number."""
+LEAST_ROW_BYTES = 4096
+"""A page: from so much on, rows from anywhere are read as a copy reads. Shorter ones reach less than a copy's ceiling,
+and nobody's code is to blame for that."""
 
 
 def counts_evenly(name: str, values: dict[int, Any]) -> torch.Tensor | None:
