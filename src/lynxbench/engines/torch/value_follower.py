@@ -244,7 +244,8 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         name = looked.schema.name
         made_here = torch._C._current_graph_task_id() < 0 and not looked.schema.seeded
         if made_here:  # what a loss hands back is not the step's own doing
-            whole = all(whole_of(values[place]) for place in looked.schema.written if place in values)
+            written = (one for place in looked.schema.written for one in tensors_in(values.get(place)))
+            whole = all(whole_of(tensor) for tensor in written)
             looked.made_of = combine(name, made, pointwise=looked.schema.pointwise) if whole else None
         if name == "aten::convolution" or looked.schema.factors is not None:
             looked.few = fewest(name, made)
