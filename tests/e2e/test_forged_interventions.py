@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from forged_runs import change_document, seal_again
+from intervened import CONTRACT, SILENT
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder
@@ -23,47 +24,18 @@ from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.verification import EvidenceVerdict
 from lynxbench.record.verifying import verify_folder
 from lynxbench.run.pipeline import run_contract
-from lynxbench.run.run_outcome import Progress
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
 
-CONTRACT = {
-    "lynxbench": 1,
-    "name": "tested",
-    "question": "Does the verdict hold?",
-    "regime": "latency",
-    "workload": {
-        "task": "embed",
-        "model": {"source": "preset", "name": "minilm-l6", "layers": 1},
-        "precisions": ["fp32"],
-        "input_tokens": {"distribution": "fixed", "value": 8},
-    },
-    "engine": {"name": "torch", "device": "cpu", "threads": 1},
-    "protocol": {
-        "restarts": 1,
-        "min_duration": "400 ms",
-        "limit": "600 ms",
-        "steady": {"drift": "20 %", "window": "50 ms"},
-        "foreign_load": "100 %",
-    },
-}
 BATCH = "fp32-double-the-batch"
-
-
-class _Silent:
-    """Progress that nobody looks at."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *arguments, **named: None
 
 
 @pytest.fixture(scope="module")
 def tested_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with every intervention that its engine can make."""
     contract = Contract.model_validate_json(json.dumps(CONTRACT))
-    silent: Progress = _Silent()  # type: ignore[assignment]
-    return run_contract(contract, tmp_path_factory.mktemp("tested"), None, silent, InterventionScope.ALL).folder
+    return run_contract(contract, tmp_path_factory.mktemp("tested"), None, SILENT, InterventionScope.ALL).folder
 
 
 @pytest.fixture
@@ -138,7 +110,7 @@ def test_what_no_process_measured_is_refuted(
     before = read_result(run_copy).attribution
     state(run_copy, lie)
     if read_result(run_copy).attribution == before:
-        pytest.skip("this run says so itself")
+        pytest.skip("the verdict of this run is that already: nothing was changed")
     assert line in failing(run_copy)
 
 

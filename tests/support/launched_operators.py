@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lynxbench.attribute.read.dataflow import OperatorFlow
 from lynxbench.model.attribution import Attribution
 
 Sizes = tuple[int, ...]
@@ -71,3 +72,8 @@ def awaited_layers(make_event: Make, each_us: float, kernel_us: float, *, wait: 
                 events.append(make_event("cudaStreamSynchronize", begin + 10, each_us - 10, cat="cuda_runtime"))
         events.append(make_event("cudaDeviceSynchronize", at + LAYERS * each_us, 20.0, cat="cuda_runtime"))
     return events
+
+
+def flow(operator: Launched, calls: int, **seen: Any) -> OperatorFlow:
+    """What was seen of an operator's calls where their values were followed."""
+    return OperatorFlow(operator[0], tuple(sizes for sizes, _ in operator[1]), calls, **seen)

@@ -115,6 +115,7 @@ def _verify_pack(path: Path, ledger: str | None, as_json: bool) -> None:
     cited = ", ".join(map(short, pack.cites))
     signed = f"  {verified.entries} signed entries by {by}, each with its proof; results {cited}"
     invented = ", and all of it is invented" if pack.invented else ""
+    again = pack.lynxbench_version == __version__
     answer(
         as_json,
         lambda: {
@@ -123,6 +124,7 @@ def _verify_pack(path: Path, ledger: str | None, as_json: bool) -> None:
             "invented": bool(pack.invented),
             "title": pack.title,
             "decisions": [decision.sentence for decision in pack.decisions],
+            "decisions_computed_again": again,
             "results": list(pack.cites),
             "entries": verified.entries,
             "signed_by": list(verified.teams),
@@ -134,7 +136,7 @@ def _verify_pack(path: Path, ledger: str | None, as_json: bool) -> None:
                 f"pack {VERDICT_WORDS[verdict]}{invented}: {pack.title}",
                 *lines,
                 signed,
-                f"  {HELD if pack.lynxbench_version == __version__ else NOT_HELD}",
+                f"  {HELD if again else NOT_HELD}",
                 *(f"  {_headline(report)}" for report in reports),
                 *(f"  {short(name)} by your ledger: {check.why}" for name, said in today.items() for check in said),
             ]

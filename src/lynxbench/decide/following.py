@@ -100,8 +100,10 @@ def _of_precision(decision: PrecisionDecision, cited: Sequence[Result]) -> Itera
     several = len({result.contract_id for result in cited}) > 1
     again = (decide_formats if several else decide_precisions)(cited)
     judged = {"verdict", "why"}
-    for name, sides in {"lines": (decision.lines, again.lines)}.items():
-        yield from _differs(name, *([line.model_dump(mode="json", exclude=judged) for line in side] for side in sides))
+    stated, made_again = (
+        [line.model_dump(mode="json", exclude=judged) for line in lines] for lines in (decision.lines, again.lines)
+    )
+    yield from _differs("lines", stated, made_again)
     for line, made in zip(decision.lines, again.lines, strict=True):
         if line.verdict in DECIDED and line.verdict != made.verdict:
             yield f"{line.name}: stated {line.verdict}, and its results say {made.verdict}"

@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from attributed import attribute_by
 from launched_operators import Judge, Launched, launched_steps
+from lynxbench.attribute.read.dataflow import FLOW_KEY, Dataflow, OperatorFlow
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.precision import Precision
+from lynxbench.model.result import RULES
 
 Event = dict[str, Any]
 
@@ -65,5 +68,19 @@ def judge(write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]) -> Ju
     def judged(*operators: Launched, rules: int = 7) -> Attribution:
         events, step_ms = launched_steps(event, operators)
         return attribute_by(rules, write_trace(events), ceilings, step_ms)
+
+    return judged
+
+
+@pytest.fixture
+def followed(
+    make_event: Callable[..., Event], write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]
+) -> Judge:
+    """Steps of operators with one kernel each, and what was seen of their values."""
+
+    def judged(operators: Sequence[Launched], *flows: OperatorFlow, rules: int = RULES, **words: Any) -> Attribution:
+        events, step_ms = launched_steps(make_event, operators)
+        seen = msgspec.to_builtins(Dataflow(2, flows, **words))
+        return attribute_by(rules, write_trace(events, **{FLOW_KEY: seen}), ceilings, step_ms)
 
     return judged

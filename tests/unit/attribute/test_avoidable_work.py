@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attributed import attribute_by
-from launched_operators import Launched, dense, launched_steps
+from launched_operators import Judge, Launched, dense, flow, launched_steps
 from lynxbench.attribute.read.dataflow import FLOW_KEY, Dataflow, OperatorFlow
 from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.trace_columns import condense_trace, read_columns
-from lynxbench.model.attribution import Attribution, Bound, Ceiling
+from lynxbench.model.attribution import Bound
 from lynxbench.model.layers import Layer
 
 LAYER: Launched = ("aten::mm", [dense(1000, 1000), dense(1000, 1000)], 21.0)
@@ -28,25 +28,11 @@ PART: Launched = ("aten::mm", [dense(4000, 1), dense(1, 4000)], 3.4)
 """Of a sum: 64 MB are written."""
 ADDED: Launched = ("aten::add_", [dense(4000, 4000), dense(4000, 4000)], 10.0)
 
-Followed = Callable[..., Attribution]
-
-
-def flow(operator: Launched, calls: int, **seen: Any) -> OperatorFlow:
-    return OperatorFlow(operator[0], tuple(sizes for sizes, _ in operator[1]), calls, **seen)
-
 
 @pytest.fixture
-def followed(
-    make_event: Callable[..., dict[str, Any]], write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]
-) -> Followed:
-    """Steps of operators with one kernel each, and what was seen of their values."""
-
-    def judged(operators: Sequence[Launched], *flows: OperatorFlow, rules: int = 12, **words: Any) -> Attribution:
-        events, step_ms = launched_steps(make_event, operators)
-        seen = msgspec.to_builtins(Dataflow(2, flows, **words))
-        return attribute_by(rules, write_trace(events, **{FLOW_KEY: seen}), ceilings, step_ms)
-
-    return judged
+def followed(followed: Judge) -> Judge:
+    """By the edition that named these first."""
+    return partial(followed, rules=12)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +53,7 @@ def followed(
     ],
 )
 def test_what_values_show_to_be_needless_is_not_the_hardwares(
-    followed: Followed, operators: list[Launched], flows: list[OperatorFlow], said: str, true_gain: float
+    followed: Judge, operators: list[Launched], flows: list[OperatorFlow], said: str, true_gain: float
 ) -> None:
     found = followed(operators, *flows)
     assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
@@ -79,7 +65,7 @@ def test_what_values_show_to_be_needless_is_not_the_hardwares(
     assert not any("followed" in line for line in before.evidence)
 
 
-def test_parts_that_are_only_summed_are_one_product_and_nothing_is_added(followed: Followed) -> None:
+def test_parts_that_are_only_summed_are_one_product_and_nothing_is_added(followed: Judge) -> None:
     operators, flows = [PART, *[PART, ADDED] * 3], (flow(PART, 4, sums=1), flow(ADDED, 3, adding=3))
     found, before = (followed(operators, *flows, rules=rules) for rules in (12, 11))
     assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
@@ -105,14 +91,14 @@ def test_parts_that_are_only_summed_are_one_product_and_nothing_is_added(followe
     ],
 )
 def test_nothing_is_blamed_where_values_do_not_show_it(
-    followed: Followed, operators: list[Launched], flows: list[OperatorFlow], words: dict[str, Any]
+    followed: Judge, operators: list[Launched], flows: list[OperatorFlow], words: dict[str, Any]
 ) -> None:
     found = followed(operators, *flows, **words)
     assert found.bound is not Bound.SOFTWARE
     assert not any(part in found.sentence for part in ("anew", "nobody reads", "with zeros"))
 
 
-def test_what_was_not_followed_is_said(followed: Followed) -> None:
+def test_what_was_not_followed_is_said(followed: Judge) -> None:
     found = followed([LAYER] * 2, whole=False, why="a graph was replayed")
     assert any(
         line.startswith("values were not followed through a step (a graph was replayed)") for line in found.evidence
@@ -123,7 +109,7 @@ def test_what_was_not_followed_is_said(followed: Followed) -> None:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(calls=st.integers(2, 8), again=st.integers(0, 8), unread=st.integers(0, 8))
-def test_the_gain_is_that_of_the_calls_that_go(followed: Followed, calls: int, again: int, unread: int) -> None:
+def test_the_gain_is_that_of_the_calls_that_go(followed: Judge, calls: int, again: int, unread: int) -> None:
     again = min(again, calls - 1)
     unread = min(unread, calls - 1 - again)
     gone = again + unread

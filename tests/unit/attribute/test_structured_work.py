@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from attributed import attribute_by
-from launched_operators import Launched, dense, launched_steps
-from lynxbench.attribute.read.dataflow import FLOW_KEY, Dataflow, OperatorFlow
+from launched_operators import Judge, Launched, dense, flow, launched_steps
+from lynxbench.attribute.read.dataflow import FLOW_KEY, Dataflow
 from lynxbench.model.attribution import Attribution, Bound, Ceiling
 from lynxbench.model.layers import Layer
 
@@ -25,28 +25,8 @@ PICKED: Launched = ("aten::index", [dense(1000, 20_000)], 5.0)
 ADDED: Launched = ("aten::add", [dense(1000, 10_000), dense(1000, 10_000)], 7.0)
 """Passes over what is picked: 120 MB at 17 GB/s."""
 
-Followed = Callable[..., Attribution]
 
-
-def flow(operator: Launched, calls: int, **seen: Any) -> OperatorFlow:
-    return OperatorFlow(operator[0], tuple(sizes for sizes, _ in operator[1]), calls, **seen)
-
-
-@pytest.fixture
-def followed(
-    make_event: Callable[..., dict[str, Any]], write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]
-) -> Followed:
-    """Steps of operators with one kernel each, and what was seen of their values."""
-
-    def judged(operators: Sequence[Launched], *flows: OperatorFlow, rules: int = 13) -> Attribution:
-        events, step_ms = launched_steps(make_event, operators)
-        seen = msgspec.to_builtins(Dataflow(2, flows))
-        return attribute_by(rules, write_trace(events, **{FLOW_KEY: seen}), ceilings, step_ms)
-
-    return judged
-
-
-def test_a_product_with_a_table_of_few_numbers_is_the_applications(followed: Followed) -> None:
+def test_a_product_with_a_table_of_few_numbers_is_the_applications(followed: Judge) -> None:
     flows = [flow(TABLE, 1, structured=1, factored=1, few=0.0003)]
     found = followed([TABLE], *flows)
     assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
@@ -59,7 +39,7 @@ def test_a_product_with_a_table_of_few_numbers_is_the_applications(followed: Fol
     assert not any("far fewer" in line for line in before.evidence)
 
 
-def test_the_other_operand_and_the_result_are_moved_however_it_is_done(followed: Followed) -> None:
+def test_the_other_operand_and_the_result_are_moved_however_it_is_done(followed: Judge) -> None:
     """Two stages of [100, 4000]: 2 × 3.2 MB at 20 GB/s, of a product that takes 32 ms in arithmetic."""
     wide: Launched = ("aten::mm", [dense(100, 4000), dense(4000, 4000)], 40.0)
     found = followed([wide], flow(wide, 1, structured=1, factored=1, few=1e-9))
@@ -67,7 +47,7 @@ def test_the_other_operand_and_the_result_are_moved_however_it_is_done(followed:
     assert found.gain_if_removed.estimate == pytest.approx(40.0 / moved_ms, rel=0.05)
 
 
-def test_a_kronecker_product_takes_the_operations_of_its_factors(followed: Followed) -> None:
+def test_a_kronecker_product_takes_the_operations_of_its_factors(followed: Judge) -> None:
     """Of two 64 × 64: 2 · 4096 numbers for 4096² elements, and 128 operations for each of 4096."""
     side = 4096
     square: Launched = ("aten::mm", [dense(side, side), dense(side, side)], 2.0 * side**3 / 95e9 * 1e3)
@@ -77,7 +57,7 @@ def test_a_kronecker_product_takes_the_operations_of_its_factors(followed: Follo
     assert found.gain_if_removed.low <= 1 / share <= found.gain_if_removed.high
 
 
-def test_where_no_cheaper_order_is_known_nobody_is_blamed_and_the_cause_is_named(followed: Followed) -> None:
+def test_where_no_cheaper_order_is_known_nobody_is_blamed_and_the_cause_is_named(followed: Judge) -> None:
     found = followed([TABLE], flow(TABLE, 1, structured=1, few=0.001))
     assert (found.bound, found.layer) == (Bound.UNDETERMINED, None)
     assert "far fewer numbers" in found.sentence
@@ -88,12 +68,12 @@ def test_where_no_cheaper_order_is_known_nobody_is_blamed_and_the_cause_is_named
     assert found.gain_if_removed.high > 1.3
 
 
-def test_a_table_that_takes_little_of_a_step_leaves_it_the_hardwares(followed: Followed) -> None:
+def test_a_table_that_takes_little_of_a_step_leaves_it_the_hardwares(followed: Judge) -> None:
     found = followed([PRODUCT] * 12 + [TABLE], flow(TABLE, 1, structured=1, factored=1, few=0.001))
     assert found.bound is Bound.HARDWARE
 
 
-def test_what_is_the_same_in_each_step_is_the_applications(followed: Followed) -> None:
+def test_what_is_the_same_in_each_step_is_the_applications(followed: Judge) -> None:
     flows = [flow(FACTORISED, 1, constant=1)]
     found = followed([FACTORISED, PRODUCT], *flows)
     assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
@@ -103,7 +83,7 @@ def test_what_is_the_same_in_each_step_is_the_applications(followed: Followed) -
     assert "same in each step" not in followed([FACTORISED, PRODUCT], *flows, rules=12).sentence
 
 
-def test_a_step_whose_inputs_stand_still_is_measured_and_not_blamed(followed: Followed) -> None:
+def test_a_step_whose_inputs_stand_still_is_measured_and_not_blamed(followed: Judge) -> None:
     found = followed([PRODUCT] * 4, flow(PRODUCT, 4, constant=4))
     assert found.bound is Bound.HARDWARE
 
@@ -120,12 +100,12 @@ def test_a_number_that_differs_makes_no_input_of_a_step(
     assert ["same in each step" in sentence for sentence in bounds] == [True, False]
 
 
-def test_little_that_is_the_same_is_no_cause(followed: Followed) -> None:
+def test_little_that_is_the_same_is_no_cause(followed: Judge) -> None:
     found = followed([PRODUCT] * 8, flow(PRODUCT, 8, constant=1))
     assert found.bound is Bound.HARDWARE
 
 
-def test_copies_that_a_slice_would_spare_are_the_applications(followed: Followed) -> None:
+def test_copies_that_a_slice_would_spare_are_the_applications(followed: Judge) -> None:
     flows = [flow(PICKED, 2, sliced=2, moved=80_000_000)]
     found = followed([PICKED, PICKED, ADDED], *flows)
     assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
@@ -133,7 +113,7 @@ def test_copies_that_a_slice_would_spare_are_the_applications(followed: Followed
     assert found.gain_if_removed.low <= 17.0 / 7.0 <= found.gain_if_removed.high
 
 
-def test_what_a_gather_moves_is_known_where_values_were_followed(followed: Followed) -> None:
+def test_what_a_gather_moves_is_known_where_values_were_followed(followed: Judge) -> None:
     known = followed([PICKED], flow(PICKED, 1, moved=80_000_000))
     assert known.bound is Bound.HARDWARE
     unknown = followed([PICKED])
@@ -141,14 +121,14 @@ def test_what_a_gather_moves_is_known_where_values_were_followed(followed: Follo
     assert "shapes or ceilings are missing" in unknown.sentence
 
 
-def test_where_the_least_work_is_not_known_the_gain_is_not_said_to_be_none(followed: Followed) -> None:
+def test_where_the_least_work_is_not_known_the_gain_is_not_said_to_be_none(followed: Judge) -> None:
     found, before = (followed([PICKED], rules=rules) for rules in (13, 12))
     assert (found.gain_if_removed.low, found.gain_if_removed.estimate) == (1.0, 1.0)
     assert found.gain_if_removed.high > 10.0
     assert before.gain_if_removed.high == 1.0
 
 
-def test_running_sums_write_what_they_read(followed: Followed) -> None:
+def test_running_sums_write_what_they_read(followed: Judge) -> None:
     """80 MB read and 80 MB written at 19 GB/s; with room given for the result, the same."""
     alone: Launched = ("aten::cumsum", [dense(20_000_000)], 8.4)
     given: Launched = ("aten::cumsum", [dense(20_000_000), dense(20_000_000)], 8.4)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from intervened import CONTRACT, SILENT
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.contract import Contract
@@ -16,38 +17,9 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.result import PrecisionResult
 from lynxbench.run.intervening import FOLDER, intervene
 from lynxbench.run.pipeline import run_contract
-from lynxbench.run.run_outcome import Progress
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
-
-CONTRACT = {
-    "lynxbench": 1,
-    "name": "tested",
-    "question": "Does the verdict hold?",
-    "regime": "latency",
-    "workload": {
-        "task": "embed",
-        "model": {"source": "preset", "name": "minilm-l6", "layers": 1},
-        "precisions": ["fp32"],
-        "input_tokens": {"distribution": "fixed", "value": 8},
-    },
-    "engine": {"name": "torch", "device": "cpu", "threads": 1},
-    "protocol": {
-        "restarts": 1,
-        "min_duration": "400 ms",
-        "limit": "600 ms",
-        "steady": {"drift": "20 %", "window": "50 ms"},
-        "foreign_load": "100 %",
-    },
-}
-
-
-class _Silent:
-    """Progress that nobody looks at."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *arguments, **named: None
 
 
 def blamed_on_input(result: PrecisionResult) -> PrecisionResult:
@@ -70,11 +42,10 @@ def blamed_on_input(result: PrecisionResult) -> PrecisionResult:
 
 def test_a_false_verdict_is_corrected_by_its_intervention(tmp_path: Path) -> None:
     contract = Contract.model_validate_json(json.dumps(CONTRACT))
-    silent: Progress = _Silent()  # type: ignore[assignment]
-    finished = run_contract(contract, tmp_path, None, silent)
+    finished = run_contract(contract, tmp_path, None, SILENT)
     run = RunFolder.open(finished.folder)
     (measured,) = finished.result.per_precision
-    found = intervene(run, blamed_on_input(measured), silent, InterventionScope.VERDICT).attribution
+    found = intervene(run, blamed_on_input(measured), SILENT, InterventionScope.VERDICT).attribution
     assert found is not None
     (one,) = found.interventions
     assert one.name == "prestage the inputs"

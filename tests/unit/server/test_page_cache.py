@@ -6,16 +6,14 @@ import asyncio
 import threading
 import time
 from functools import partial
-from itertools import groupby
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from compared import make_contract, make_executor, make_result
-from hosted import TEAM, make_team, record
-from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from hosted import record
+from lynxbench.ledger.location import OpenLedger
 from lynxbench.server import page_cache
 from lynxbench.server.page_cache import (
     CLOCK,
@@ -26,8 +24,6 @@ from lynxbench.server.page_cache import (
     NOTED_S,
     OLDEST_S,
     OWN,
-    POURING_MOMENTS,
-    POURING_S,
     SHARE,
     STALE_S,
     STEP,
@@ -36,44 +32,7 @@ from lynxbench.server.page_cache import (
     PageCache,
     PageMaker,
 )
-
-
-class Clock:
-    """Stands still until it is moved; making a page takes what is set."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(page_cache, "time", made)
-    return made
-
-
-@pytest.fixture
-def held(tmp_path: Path):
-    team = make_team(TEAM, tmp_path)
-    location = locate(None, team.environment)
-    assert location is not None
-    with open_ledger(location, team.environment, create=True) as ledger:
-        yield ledger, team.key
-
-
-def making(clock: Clock, took_s: float):
-    """Makes `page 1`, `page 2`, …, each in that time."""
-    made: list[str] = []
-
-    def make() -> str:
-        clock.now_s += took_s
-        made.append(f"page {len(made) + 1}")
-        return made[-1]
-
-    return make
+from page_clock import PageClock, making
 
 
 def result_of(name: str, contract=None, number: int = 0):
@@ -81,7 +40,9 @@ def result_of(name: str, contract=None, number: int = 0):
     return made.model_copy(update={"run_id": f"{name}-{number}"}).sealed()
 
 
-def test_a_new_result_changes_the_pages_about_it_and_no_others(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_new_result_changes_the_pages_about_it_and_no_others(
+    held: tuple[OpenLedger, object], clock: PageClock
+) -> None:
     ledger, key = held
     first = record(ledger, result_of("first"), key)
     pulse = ChangeCounter(ledger.log)
@@ -96,7 +57,7 @@ def test_a_new_result_changes_the_pages_about_it_and_no_others(held: tuple[OpenL
     assert pulse.generation(CLOCK) == 1001
 
 
-def test_a_page_is_made_once_and_again_when_its_topic_moved(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_page_is_made_once_and_again_when_its_topic_moved(held: tuple[OpenLedger, object], clock: PageClock) -> None:
     pulse = ChangeCounter(held[0].log)
     cache, make = PageCache(pulse), making(clock, 0.1)
     assert [cache.get("a", ("topic",), make) for _ in range(3)] == ["page 1"] * 3
@@ -108,7 +69,7 @@ def test_a_page_is_made_once_and_again_when_its_topic_moved(held: tuple[OpenLedg
     assert (cache.hits, cache.misses) == (3, 2)
 
 
-def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, object], clock: PageClock) -> None:
     pulse = ChangeCounter(held[0].log)
     cache, make = PageCache(pulse), making(clock, 0.1)
     cache.get("a", (EVERYTHING,), make)
@@ -124,54 +85,7 @@ def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, ob
     assert cache.get("slow", (EVERYTHING,), slow) == "page 2"
 
 
-def test_while_results_pour_in_a_page_is_made_again_every_ten_seconds(
-    held: tuple[OpenLedger, object], clock: Clock
-) -> None:
-    pulse = ChangeCounter(held[0].log)
-    cache, make, topics = PageCache(pulse), making(clock, 0.0), (EVERYTHING, OWN)
-    shown: list[str] = []
-    for _ in range(160):  # forty seconds
-        clock.now_s += NOTED_S
-        pulse.bump(EVERYTHING)
-        shown.append(cache.get("a", topics, make))
-    poured = shown[POURING_MOMENTS:]
-    assert len(set(poured)) <= len(poured) * NOTED_S / OLDEST_S + 2
-    ages = [len(list(same)) * NOTED_S for _, same in groupby(poured)]
-    assert max(ages) <= OLDEST_S + NOTED_S, "none is older than that"
-    pulse.bump(OWN)
-    assert cache.get("a", topics, make) != shown[-1], "what people change themselves shows at once all the same"
-
-
-def test_once_results_stop_pouring_in_the_last_of_them_shows(held: tuple[OpenLedger, object], clock: Clock) -> None:
-    pulse = ChangeCounter(held[0].log)
-    cache, make = PageCache(pulse), making(clock, 0.0)
-    for _ in range(POURING_MOMENTS):
-        clock.now_s += NOTED_S
-        pulse.bump(EVERYTHING)
-    assert pulse.pours
-    first = cache.get("a", (EVERYTHING,), make)
-    clock.now_s += NOTED_S
-    pulse.bump(EVERYTHING)
-    assert cache.get("a", (EVERYTHING,), make) == first
-    clock.now_s += POURING_S
-    assert not pulse.pours
-    assert cache.get("a", (EVERYTHING,), make) != first
-
-
-def test_a_result_now_and_then_is_no_flood(held: tuple[OpenLedger, object], clock: Clock) -> None:
-    pulse = ChangeCounter(held[0].log)
-    cache, make = PageCache(pulse), making(clock, 0.0)
-    assert not pulse.pours
-    shown = []
-    for _ in range(10):
-        clock.now_s += POURING_S
-        pulse.bump(EVERYTHING)
-        pulse.bump(EVERYTHING)  # at the same moment: still one
-        shown.append(cache.get("a", (EVERYTHING,), make))
-    assert len(set(shown)) == len(shown)
-
-
-def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, object], clock: PageClock) -> None:
     pulse = ChangeCounter(held[0].log)
     cache, make = PageCache(pulse), making(clock, 0.1)
     topics = (EVERYTHING, OWN, WORK)
@@ -184,7 +98,7 @@ def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, obj
     assert cache.get("a", topics, make) == "page 2"
 
 
-def test_a_page_is_shown_as_long_as_it_was_true_a_minute_ago(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_page_is_shown_as_long_as_it_was_true_a_minute_ago(held: tuple[OpenLedger, object], clock: PageClock) -> None:
     """However old it is: a page that nobody asked for all day is as good as one that was made when the day began."""
     pulse = ChangeCounter(held[0].log)
     cache, topics = PageCache(pulse), (EVERYTHING, WORK)
@@ -204,7 +118,9 @@ def test_a_page_is_shown_as_long_as_it_was_true_a_minute_ago(held: tuple[OpenLed
     assert cache.aged("a", topics) is None
 
 
-def test_a_page_that_was_made_of_something_wrong_is_made_again(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_page_that_was_made_of_something_wrong_is_made_again(
+    held: tuple[OpenLedger, object], clock: PageClock
+) -> None:
     """A part may be kept for a while though it is no longer true: the page of it may not be kept for ever."""
     pulse = ChangeCounter(held[0].log)
     cache, part = PageCache(pulse), making(clock, 0.3)
@@ -233,7 +149,7 @@ def test_a_page_that_was_made_of_something_wrong_is_made_again(held: tuple[OpenL
     assert cache.peek("outer", ()) is not None
 
 
-def test_a_page_of_the_time_is_as_old_as_it_is(held: tuple[OpenLedger, object], clock: Clock) -> None:
+def test_a_page_of_the_time_is_as_old_as_it_is(held: tuple[OpenLedger, object], clock: PageClock) -> None:
     cache = PageCache(ChangeCounter(held[0].log))
     cache.get("a", (CLOCK,), making(clock, 0.1))
     clock.now_s += STALE_S
@@ -245,7 +161,7 @@ def test_a_page_of_the_time_is_as_old_as_it_is(held: tuple[OpenLedger, object], 
 @given(st.lists(st.tuples(st.floats(0.01, 3.0), st.integers(1, 4)), min_size=1, max_size=2 * NOTED), st.data())
 def test_when_a_topic_first_changed_is_never_said_too_late(bumps: list[tuple[float, int]], data: st.DataObject) -> None:
     """Moments are kept in part: what is said lies before the change by so much at most, or nobody knows any more."""
-    clock = Clock()
+    clock = PageClock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_cache, "time", clock)
         pulse = WithoutLog()
@@ -456,7 +372,7 @@ def test_what_the_log_does_not_say_is_told_once_to_who_keeps_pages_elsewhere(hel
 
 
 def test_where_much_came_at_once_nothing_that_is_kept_holds(
-    held: tuple[OpenLedger, object], monkeypatch: pytest.MonkeyPatch, clock: Clock
+    held: tuple[OpenLedger, object], monkeypatch: pytest.MonkeyPatch, clock: PageClock
 ) -> None:
     """Also of what was never seen to change before."""
     ledger, key = held

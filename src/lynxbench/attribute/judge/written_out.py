@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from lynxbench.attribute.judge.operator_work import broadcast_sizes
 from lynxbench.attribute.judge.unread_results import WORTH_A_WORD, LaunchedOperator
+from lynxbench.attribute.read.dataflow import FAR_FEWER
 from lynxbench.attribute.read.operands import OperandTensor
 
 MULTIPLYING_OUT = frozenset({"aten::mul", "aten::add", "aten::sub"})
 COPY = "aten::copy_"
-TIMES_FEWER = 4.0
-"""Elements for each number that they were made of: with fewer, no other order gains much."""
 
 
 def find_written_out(
@@ -42,7 +41,7 @@ def _share_left(launched: Sequence[LaunchedOperator], place: int, bytes_per_s: f
         moved_ns = (other.footprint + result) / bytes_per_s * 1e9 if bytes_per_s else 0.0
         one = factor.sizes[-1] * factor.sizes[-2]
         for maker, elements, numbers in _makers(launched[:place], factor.dtype):
-            as_large = elements == factor.elements and numbers * TIMES_FEWER <= one
+            as_large = elements == factor.elements and numbers * FAR_FEWER <= one
             if as_large and _is_only_multiplied(launched[maker + 1 :], factor):
                 shares.append(max(numbers / one, moved_ns / product.took_ns))
     return min(shares)

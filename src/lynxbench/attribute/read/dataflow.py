@@ -9,6 +9,8 @@ FLOW_KEY = "lynxbenchDataflow"
 
 Key = tuple[str, tuple[tuple[int, ...], ...]]
 """An operator by its name and the sizes of its operands."""
+FAR_FEWER = 4.0
+"""Elements of a factor for each number that it was made of: with fewer, no other order gains much."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Part = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 

@@ -1,4 +1,4 @@
-"""Calls of one followed step, and which of them wait for each other."""
+"""Calls of one followed step, the memory that they leave their results in, and which of them wait for each other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from lynxbench.engines.torch.value_memory import NOBODY, Memory
+from lynxbench.attribute.read.dataflow import Key
+from lynxbench.engines.torch.value_structure import Made
 
-Key = tuple[str, tuple[tuple[int, ...], ...]]
+NOBODY = -1
 MOST_VISITS = 5_000_000
 """Of operations, to see which products wait for which; beyond, it is not said."""
+
+
+class Memory:
+    """One storage. Only weakly held: as long as this lives its address is no other's, but its bytes may go."""
+
+    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "weak", "writer")
+
+    def __init__(self, weak: StorageWeakRef, content: int) -> None:
+        self.weak = weak
+        self.content = content
+        self.writer = NOBODY
+        """The step's operation that wrote it last."""
+        self.maker: Call | None = None
+        """The call whose result it is."""
+        self.read = False
+        self.blank = False
+        self.gradient = False
+        self.own = False
+        """An operator of the steps that are followed wrote it."""
+        self.made_of: Made | None = None
+        """Of what the step made it; None of as many numbers as it has elements."""
+
+    @property
+    def freed(self) -> bool:
+        """Whether no tensor lies in it any more."""
+        return bool(self.weak.expired())
 
 
 @dataclass(slots=True, eq=False)

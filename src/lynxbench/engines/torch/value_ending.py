@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
+from lynxbench.attribute.read.dataflow import Key
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
-from lynxbench.engines.torch.value_calls import MOST_VISITS, Call, FollowedStep, Key, ranks
-from lynxbench.engines.torch.value_memory import Memories, storage_of
+from lynxbench.engines.torch.value_calls import MOST_VISITS, Call, FollowedStep, ranks
+from lynxbench.engines.torch.value_memory import Memories
 from lynxbench.engines.torch.value_sums import Sums, find_sums
+from lynxbench.engines.torch.value_tensors import storage_of
 
 SOLVING = "solve"
 

@@ -35,9 +35,9 @@ import msgspec
 import torch
 from torch.utils._pytree import tree_leaves
 
-from lynxbench.attribute.read.dataflow import Dataflow, OperatorFlow
+from lynxbench.attribute.read.dataflow import Dataflow, Key, OperatorFlow
 from lynxbench.engines.torch.device import synchronise
-from lynxbench.engines.torch.value_calls import Call, FollowedStep, Key
+from lynxbench.engines.torch.value_calls import Call, FollowedStep
 from lynxbench.engines.torch.value_ending import EndedStep, end_step
 from lynxbench.engines.torch.value_follower import ValueFollower
 from lynxbench.engines.torch.value_unseen import hidden_before, watched

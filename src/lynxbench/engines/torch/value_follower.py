@@ -13,29 +13,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lynxbench.engines.torch.value_calls import Call, FollowedStep
-from lynxbench.engines.torch.value_memory import (
-    NOBODY,
-    Memories,
-    Memory,
-    Numbers,
-    geometry_of,
-    storage_of,
-    tensors_in,
-    whole_of,
-)
+from lynxbench.engines.torch.value_calls import NOBODY, Call, FollowedStep, Memory
+from lynxbench.engines.torch.value_memory import Memories, Numbers
+from lynxbench.engines.torch.value_picks import LEAST_ROW_BYTES, MOST_PICKS, counts_evenly, row_bytes
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
-from lynxbench.engines.torch.value_structure import (
-    LEAST_ROW_BYTES,
-    MOST_PICKS,
-    PICKING,
-    Made,
-    combine,
-    counts_evenly,
-    fewest,
-    made_of,
-    row_bytes,
-)
+from lynxbench.engines.torch.value_structure import PICKING, Made, combine, fewest, made_of
+from lynxbench.engines.torch.value_tensors import geometry_of, storage_of, tensors_in, whole_of
 from lynxbench.engines.torch.value_zeros import Zeros
 from lynxbench.errors import first_line
 
@@ -206,7 +189,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                     sizes.append(tuple(tensor.shape))
                 operands.append((place, memory))
                 if place not in schema.overwritten:
-                    made.append((tensor, made_of(tensor, memory, backward=backward)))
+                    made.append((tensor, made_of(tensor, memory.made_of, backward=backward)))
                 geometry = geometry_of(tensor)
                 numbers[place] = self.numbers.of((memory.content, geometry))
                 if memory.writer == NOBODY:

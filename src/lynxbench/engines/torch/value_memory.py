@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-if TYPE_CHECKING:
-    from lynxbench.engines.torch.value_calls import Call
-    from lynxbench.engines.torch.value_structure import Made
+from lynxbench.engines.torch.value_calls import NOBODY, Memory
+from lynxbench.engines.torch.value_tensors import storage_of
 
 SMALL_BYTES = 4096
 """Of memory on the host that comes from outside, so much is looked at: tables and numbers that a step makes anew."""
-NOBODY = -1
 SWEPT = 8192
 """So many new ones, and those that were freed are forgotten."""
-
-storage_of = torch._C.TensorBase.untyped_storage  # not the one on `Tensor`, whose callers are watched
 
 
 class Numbers:
@@ -35,32 +31,6 @@ class Numbers:
     def fresh(self) -> int:
         """One that nothing else has."""
         return self.of(("fresh", len(self._known)))
-
-
-class Memory:
-    """One storage. Only weakly held: as long as this lives its address is no other's, but its bytes may go."""
-
-    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "weak", "writer")
-
-    def __init__(self, weak: StorageWeakRef, content: int) -> None:
-        self.weak = weak
-        self.content = content
-        self.writer = NOBODY
-        """The step's operation that wrote it last."""
-        self.maker: Call | None = None
-        """The call whose result it is."""
-        self.read = False
-        self.blank = False
-        self.gradient = False
-        self.own = False
-        """An operator of the steps that are followed wrote it."""
-        self.made_of: Made | None = None
-        """Of what the step made it; None of as many numbers as it has elements."""
-
-    @property
-    def freed(self) -> bool:
-        """Whether no tensor lies in it any more."""
-        return bool(self.weak.expired())
 
 
 class Memories:
@@ -116,24 +86,3 @@ class Memories:
         if storage.device.type == "cpu" and 0 < storage.nbytes() <= SMALL_BYTES:
             return self._numbers.of(("bytes", ctypes.string_at(storage.data_ptr(), storage.nbytes())))
         return self._numbers.fresh()
-
-
-def whole_of(tensor: torch.Tensor) -> bool:
-    """Whether a tensor covers its memory."""
-    taken: int = tensor.numel() * tensor.element_size()
-    return taken == int(storage_of(tensor).nbytes()) and tensor.is_contiguous()
-
-
-def geometry_of(tensor: torch.Tensor) -> Hashable:
-    """How it lies in its memory."""
-    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
-    return tensor.dtype, sizes, strides, tensor.storage_offset(), tensor.is_conj(), tensor.is_neg()
-
-
-def tensors_in(arguments: Any) -> Iterator[torch.Tensor]:
-    """Of an argument or a result: itself, or those of a list."""
-    if isinstance(arguments, torch.Tensor):
-        yield arguments
-    elif isinstance(arguments, (list, tuple)):
-        for one in arguments:
-            yield from tensors_in(one)

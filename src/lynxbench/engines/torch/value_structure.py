@@ -12,15 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from lynxbench.attribute.judge.operator_work import TRUTHS
-from lynxbench.engines.torch.value_memory import Memory, tensors_in
+from lynxbench.attribute.read.dataflow import FAR_FEWER
 
-FAR_FEWER = 4.0
-"""Elements for each number that they were made of: with fewer, no other order gains much."""
 FILLING = frozenset({"full", "ones", "zeros", "eye", "scalar_tensor", "fill_", "zero_", "fill"}) | {
     f"{name}{ending}" for name in ("full", "ones", "zeros") for ending in ("_like", "_out")
 }
@@ -31,6 +28,8 @@ PLACING = frozenset(
     | {"repeat_interleave", "masked_fill_", "new_zeros", "new_ones", "new_full"}
 )
 """Where elements go to depends on more than their own place."""
+PICKING = {"aten::index": 1, "aten::index_select": 2, "aten::gather": 2, "aten::take": 1, "aten::embedding": 1}
+"""Operators that fetch elements by number, and the place of the numbers among their arguments."""
 ADDING = frozenset({"add", "add_", "sub", "sub_", "rsub", "neg"})
 SCALING = frozenset({"mul", "mul_"})
 DIVIDING = frozenset({"div", "div_"})
@@ -52,15 +51,14 @@ class Made:
     """By a product, whose order is known as long as nothing comes between."""
 
 
-def made_of(tensor: torch.Tensor, memory: Memory, *, backward: bool = False) -> Made:
-    """An operand: what does not vary along a dimension counts once.
+def made_of(tensor: torch.Tensor, made: Made | None, *, backward: bool = False) -> Made:
+    """An operand: what does not vary along a dimension counts once. `made`: what the step made its memory of.
 
     `backward`: of a backward pass, where ones that a loss hands back stand for whatever another loss would.
     """
-    if backward and (memory.made_of is None or memory.made_of.numbers <= 1):
+    if backward and (made is None or made.numbers <= 1):
         return Made(tensor.numel())
     distinct = math.prod(size for size, step in zip(tensor.shape, tensor.stride(), strict=True) if step or not size)
-    made = memory.made_of
     return Made(distinct) if made is None else replace(made, numbers=min(made.numbers, distinct))
 
 
@@ -127,51 +125,3 @@ def _together(made: list[Made]) -> Made:
 def _says_where(short: str, operands: list[tuple[torch.Tensor, Made]]) -> bool:
     """Whole numbers and comparisons say where something goes, or whether: whatever is made of them, it is not more."""
     return short in TRUTHS or not any(one.is_floating_point() or one.is_complex() for one, _ in operands)
-
-
-# --- places that count up evenly --------------------------------------------------------------------------------------
-
-PICKING = {"aten::index": 1, "aten::index_select": 2, "aten::gather": 2, "aten::take": 1, "aten::embedding": 1}
-"""Operators that fetch elements by number, and the place of the numbers among their arguments."""
-NUMBERING = (torch.int32, torch.int64)
-"""Other whole numbers and truths say whether, and not where."""
-MOST_PLACES = 1 << 24
-MOST_PICKS = 4096
-"""Operators with other operands: of more nothing is said."""
-LEAST_ROW_BYTES = 4096
-"""A page: from so much on, rows from anywhere are read as a copy reads. Shorter ones reach less than a copy's ceiling,
-and nobody's code is to blame for that."""
-
-
-def counts_evenly(name: str, values: dict[int, Any]) -> torch.Tensor | None:
-    """Whether all that an operator picks lies in even steps, so that a slice is the same; None where it picks nothing.
-
-    The answer stays on the device.
-    """
-    place = PICKING.get(name)
-    places = list(tensors_in(values.get(place))) if place is not None else []
-    if not places or any(one.dtype not in NUMBERING for one in places):
-        return None
-    if sum(one.numel() for one in places) > MOST_PLACES or any(one.numel() < 2 for one in places):
-        return None
-    even = [_is_even(one) for one in places]
-    return torch.stack(even).all()
-
-
-def row_bytes(source: torch.Tensor, places: Any) -> int:
-    """Of elements that are picked together, since they lie behind the last dimension that is picked from."""
-    picked = [1 if one is None or one.dtype in NUMBERING else one.dim() for one in places]
-    while places and places[len(picked) - 1] is None:
-        picked.pop()
-    behind = source[(0,) * sum(picked)] if source.numel() else source
-    return behind.numel() * behind.element_size() if behind.is_contiguous() else 0
-
-
-def _is_even(places: torch.Tensor) -> torch.Tensor:
-    even = torch.ones((), dtype=torch.bool, device=places.device)
-    for dimension, size in enumerate(places.shape):
-        if size > 1:
-            steps = places.diff(dim=dimension)
-            first = steps.flatten()[0]
-            even = even & (first >= 0) & (steps == first).all()
-    return even

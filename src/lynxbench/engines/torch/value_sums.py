@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from lynxbench.engines.torch.value_calls import MOST_VISITS, Call, FollowedStep, Key, ranks
-from lynxbench.engines.torch.value_memory import NOBODY
+from lynxbench.attribute.read.dataflow import Key
+from lynxbench.engines.torch.value_calls import MOST_VISITS, NOBODY, Call, FollowedStep, ranks
 
 Group = tuple[Key, int, int]
 BARE = ("aten::mm", "aten::bmm")
