@@ -35,6 +35,10 @@ SIXTH = [
     "lectured", "conditioned", "contextual", "packed", "kronecker", "piped", "ledger", "headed", "swept",
     "predicted", "marched", "scored", "lifted", "frames", "grouped", "composited",
 ]  # fmt: skip
+SEVENTH = [
+    "delayed", "accepted", "twinned", "guided", "grounded", "circular", "volatile", "crossed", "peaks",
+    "transported", "bonded", "cellular", "hebbian", "lensless",
+]  # fmt: skip
 DRAWN = ["careless"]
 """Its cause draws at random: results agree only on average."""
 
@@ -66,7 +70,7 @@ def results(case: str) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("case", CASES + FURTHER + LATER + FIFTH + SIXTH)
+@pytest.mark.parametrize("case", CASES + FURTHER + LATER + FIFTH + SIXTH + SEVENTH)
 def test_a_fix_does_the_same_work(case: str) -> None:
     planted, fixed = results(case)
     assert len(planted) == len(fixed) > 0
@@ -91,8 +95,11 @@ def test_every_unseen_case_is_tried_here_and_none_is_known_already() -> None:
     assert sorted(live.LATER) == sorted(LATER)
     assert sorted(live.FIFTH) == sorted(FIFTH)
     assert sorted(live.SIXTH) == sorted(SIXTH)
+    assert sorted(live.SEVENTH) == sorted(SEVENTH)
     assert not set(live.UNSEEN) & set(live.KNOWN)
     assert not set(live.FURTHER) & set(live.KNOWN | live.UNSEEN)
     assert not set(live.LATER) & set(live.KNOWN | live.UNSEEN | live.FURTHER)
     assert not set(live.FIFTH) & set(live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER)
     assert not set(live.SIXTH) & set(live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER | live.FIFTH)
+    before = live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER | live.FIFTH | live.SIXTH
+    assert not set(live.SEVENTH) & set(before)
