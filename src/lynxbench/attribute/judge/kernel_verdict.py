@@ -41,6 +41,7 @@ from lynxbench.attribute.judge.needless_work import (
 from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, WIDE, Ceilings
 from lynxbench.attribute.judge.step_figures import (
     ACCOUNTED,
+    CLOCKED,
     HOST_ENDS,
     MOSTLY_SOFTWARE,
     NEEDED,
@@ -86,14 +87,16 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     picked_ns, picks = find_picking(figures.book) if rules >= REPLAYED else (0.0, 0.0)
     if step_ns and picked_ns / step_ns >= DOMINANT:
         reason = "a look-up needs no arithmetic"
-        gain = figures.range_without(picked_ns, picks if rules >= ACCOUNTED else 0.0)
+        gain = figures.range_without(figures.bare_ns(picked_ns), picks if rules >= ACCOUNTED else 0.0)
         if rules >= WHOLE:  # at the least the scores are made as before, and only picked otherwise
-            gain = figures.range_over(find_picking(figures.book, surely=True)[0], picked_ns, picks)
+            surely_ns = find_picking(figures.book, surely=True)[0]
+            gain = figures.range_over(figures.bare_ns(surely_ns), figures.bare_ns(picked_ns), picks)
         return VerdictDraft(top, Bound.SOFTWARE, PICKED, weak, gain, reason)
     relaid_ns, changes = find_relaid(figures.book) if rules >= ACCOUNTED else (0.0, 0.0)
     if step_ns and relaid_ns / step_ns >= max(WORTH_COPYING, saved.estimate, copied):
         reason = "the kernels that compute want another layout"
-        return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, figures.range_without(relaid_ns, changes), reason)
+        gain = figures.range_without(figures.bare_ns(relaid_ns), changes)
+        return VerdictDraft(top, Bound.SOFTWARE, RELAID, weak, gain, reason)
     if figures.avoidable is not None:
         gain = gain_without(figures, figures.avoidable)
         if 1.0 - 1.0 / gain.estimate >= max(MOST_UNKNOWN, saved.estimate, copied):
@@ -112,18 +115,19 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
         if rules >= REPLAYED:
             gone_ns = copied * step_ns + find_expansion(figures.book)
-            gain = figures.range_without(gone_ns, _copies(figures)[1])
+            gain = figures.range_without(figures.bare_ns(gone_ns), _copies(figures)[1])
         return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
         gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
         # What a pass reads beside its predecessor's result mostly comes from inside the chain: the most is usual.
         usual = saved.estimate if figures.fusion.attention and rules >= ACCOUNTED else saved.high
-        gain = figures.range_without(usual * step_ns, figures.fusion.merged) if rules >= REPLAYED else gain
+        usual_ns = figures.bare_ns(usual * step_ns)
+        gain = figures.range_without(usual_ns, figures.fusion.merged) if rules >= REPLAYED else gain
         if rules >= WHOLE:
-            most_ns = usual * step_ns + figures.fusion.folded_ns
-            gain = figures.range_over(usual * step_ns, most_ns, figures.fusion.merged)
+            most_ns = usual_ns + figures.bare_ns(figures.fusion.folded_ns)
+            gain = figures.range_over(usual_ns, most_ns, figures.fusion.merged)
         if rules >= NEEDED and figures.fusion.reduced_ns:  # at the most, it is summed up as it is made
-            most_ns = usual * step_ns + figures.fusion.reduced_ns
+            most_ns = usual_ns + figures.bare_ns(figures.fusion.reduced_ns)
             most = figures.range_without(most_ns, figures.fusion.merged + figures.fusion.reductions).estimate
             gain = dataclasses.replace(gain, high=max(gain.high, most))
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
@@ -144,9 +148,10 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     masked_ns = find_masked(figures.book) if rules >= REPLAYED else 0.0
     if masked_ns >= DOMINANT * step_ns and efficiency.overall < NEAR_CEILING:
         left = min(1.0, efficiency.overall / TYPICAL_EFFICIENCY * CAUSAL)
-        gain = figures.range_without(masked_ns * (1.0 - left))
+        hidden_ns = figures.bare_ns(masked_ns)
+        gain = figures.range_without(hidden_ns * (1.0 - left))
         if rules >= WHOLE:  # a trace does not hold the mask: at the most it hides nearly all
-            gain = figures.range_over(masked_ns * (1.0 - left), masked_ns)
+            gain = figures.range_over(hidden_ns * (1.0 - left), hidden_ns)
         return VerdictDraft(top, Bound.SOFTWARE, MASKED, weak, gain)
     for cause, wide, narrow in _narrower_formats(figures.book.ceilings, rules):
         narrower = _gain_of_narrower(figures, wide, narrow, rules)
@@ -295,7 +300,9 @@ def gain_without(figures: StepFigures, avoidable: AvoidableWork, *, surely: bool
     if figures.parts is not None:
         return _gain_of_last(figures, usual_ns, most_ns, avoidable.launches)
     traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))
-    usual_step_ns = figures.shares.total(*KERNELS) * figures.book.usual_ns
+    usual_step_ns = figures.bare_ns(figures.book.usual_kernels_ns)
+    if figures.rules < CLOCKED:
+        usual_step_ns = figures.shares.total(*KERNELS) * figures.book.usual_ns
     return figures.range_over(*(min(1.0, ns / traced_ns) * usual_step_ns for ns in (usual_ns, most_ns)))
 
 
@@ -381,5 +388,5 @@ def _gain_of_narrower(figures: StepFigures, wide: str, precision: Precision, rul
     slowest, usual = (max(0.0, share - least / reached) for reached in (FAR_BELOW_CEILING, TYPICAL_EFFICIENCY))
     others = max(0.0, figures.shares.total(*KERNELS) - share)
     if rules >= REPLAYED:
-        return figures.range_without(usual * book.usual_ns)
+        return figures.range_without(figures.bare_ns(usual * book.usual_ns))
     return Interval(speedup(slowest), speedup(usual), max(speedup(usual), 1.0 / (others + least)))

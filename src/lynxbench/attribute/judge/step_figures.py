@@ -51,6 +51,8 @@ FLOW = 12
 """… since which work that values show to be needless is the software's, however fast it is done."""
 STRUCTURED = 13
 """… since which factors of few numbers, work that is the same in each step and copies that a slice spares are known."""
+CLOCKED = 14
+"""… since which a gain is counted by the clock of the step without the profiler."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -103,6 +105,16 @@ class StepFigures:
         """The share of a step that a fix of a category would leave behind."""
         left = self.book.residual_ns.get(category, 0.0)
         return left / self.shares.step_ns if self.shares.step_ns else 0.0
+
+    def bare_ns(self, traced_ns: float) -> float:
+        """What kernels that took so much of a traced step take of a bare one.
+
+        Both may have been timed while the machine was differently fast; a kernel then has its share of either.
+        """
+        usual_ns = self.book.usual_kernels_ns
+        if self.rules < CLOCKED or not self.shares.known or usual_ns <= 0.0:
+            return traced_ns
+        return traced_ns / usual_ns * self.shares.total(*KERNELS) * self.shares.step_ns
 
     def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
         """The gain of a step without so much of its kernels' time; the host may then be what it takes."""

@@ -93,6 +93,14 @@ class TimeBook:
         """How long the median step took."""
         return float(np.median(self.wall_ns))
 
+    @property
+    def usual_kernels_ns(self) -> float:
+        """What kernels take of the usual step."""
+        usual = np.median(self.spent_ns, axis=0)
+        total = float(usual.sum())
+        kernels = float(usual[[CODE[category] for category in KERNELS]].sum())
+        return kernels / total * self.usual_ns if total > 0 else 0.0
+
     def of(self, category: Category) -> Int64:
         """Nanoseconds of a category, step by step."""
         column: Int64 = self.spent_ns[:, CODE[category]]
