@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import steady_one_by_one
 from lynxbench.stats import cycles
 from lynxbench.stats.cycles import FEW_LAGS, MIN_CYCLES, find_cycle
-
-
-def by_transform(residuals: np.ndarray) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycles, "FEW_LAGS", 0)
-        return find_cycle(residuals)
 
 
 @given(
@@ -29,7 +24,7 @@ def test_products_rule_out_what_the_transform_does_not_find(
 ) -> None:
     wave = np.sin(2 * np.pi * np.arange(points) / period)
     residuals = scale * (wave + noise * np.random.default_rng(seed).standard_normal(points))
-    assert find_cycle(residuals) == by_transform(residuals)
+    assert find_cycle(residuals) == steady_one_by_one.find_cycle(residuals)
 
 
 def test_noise_is_ruled_out_without_a_transform(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,4 +40,4 @@ def test_noise_is_ruled_out_without_a_transform(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("values", [np.zeros(40), np.ones(40), np.full(40, 1e-300)])
 def test_what_does_not_vary_has_no_cycle(values: np.ndarray) -> None:
-    assert find_cycle(values) == by_transform(values) == 0
+    assert find_cycle(values) == steady_one_by_one.find_cycle(values) == 0
