@@ -98,7 +98,7 @@ def _cut_matters(series: Floats, start: int) -> bool:
     return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
 
 
-def _head(series: Floats, start: int, confidence: float) -> _Head:
+def head_from(series: Floats, start: int, confidence: float) -> _Head:
     """With a line of its own."""
     rest = series[start:]
     line = change, residuals = straight_line(rest)
@@ -115,15 +115,15 @@ def _head(series: Floats, start: int, confidence: float) -> _Head:
 
 def _settled_view(series: Floats, start: int, confidence: float, bound: float, horizon: int) -> _View:
     """By every start up to the first whose head has settled."""
-    first = head = _head(series, start, confidence)
+    first = head = head_from(series, start, confidence)
     step = max(1, series.size // ADVANCES)
     while not head.excess.inside(-bound, bound) and head.start + step <= series.size * LATEST:
-        head = _head(series, head.start + step, confidence)
+        head = head_from(series, head.start + step, confidence)
     if not head.excess.inside(-bound, bound):
         head = first
     elif head.start > 0:
         spent = round(MARGIN * HEAD_SHARE * (series.size - head.start))
-        head = _head(series, min(head.start + spent, int(series.size * LATEST)), confidence)
+        head = head_from(series, min(head.start + spent, int(series.size * LATEST)), confidence)
     return _view(series, head, confidence, horizon)
 
 

@@ -283,14 +283,14 @@ def test_several_sets_together_are_each_alone(seed: int) -> None:
 
 
 def drawn_sets(rng: np.random.Generator, most: int) -> list[tuple[list[np.ndarray], list[float]]]:
-    """Sets of processes as runs have them: with ties, correlated, not positive, of next to nothing."""
+    """Sets of processes as runs have them: with ties, correlated, not positive, with zeros, of next to nothing."""
     several = []
     for _ in range(int(rng.integers(1, 6))):
-        kind, parts = int(rng.integers(0, 5)), []
+        kind, parts = int(rng.integers(0, 6)), []
         for _ in range(int(rng.integers(1, 5))):
             part = rng.lognormal(0.05 * rng.standard_normal(), 0.2, int(rng.integers(1, most)))
             part = np.cumsum(part - 1) if kind == 1 else np.round(part, 1) if kind == 2 else part - (kind == 3)
-            parts.append(part)
+            parts.append(np.maximum(part - 1, 0.0) if kind == 4 else part)
         wanted = rng.choice([1.0, 5.0, 50.0, 90.0, 95.0, 99.0, 99.9], int(rng.integers(1, 6)), replace=False)
         several.append((parts, wanted.tolist()))
     return several
