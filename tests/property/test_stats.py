@@ -18,6 +18,7 @@ from lynxbench.stats.intervals import log_mean_interval, mean_interval, ratio_in
 from lynxbench.stats.steady import judge_steady
 from lynxbench.stats.tails import percentile_interval
 
+STEP_NS = 25_000_000  # of a window of 0.5 s: samples then begin and end on its edges
 positive = st.floats(min_value=1e-3, max_value=1e6)
 finite = st.floats(min_value=-1e9, max_value=1e9)
 samples = st.lists(
@@ -87,13 +88,20 @@ def test_the_best_rate_is_of_no_more_than_all_units(rows: list[tuple[int, int, f
     assert best * min(span, 1.0) <= sum(units) * (1 + 1e-9) + 1e-9
 
 
-@given(st.lists(samples, max_size=4), st.sampled_from([0.01, 0.5, 7.3, 100.0]), st.booleans())
+@given(
+    st.lists(samples, max_size=4),
+    st.sampled_from([0.01, 0.5, 7.3, 100.0]),
+    st.booleans(),
+    st.sampled_from([1, STEP_NS]),
+)
 def test_best_rates_together_are_what_they_were_one_after_another(
-    runs: list[list[tuple[int, int, float]]], window_s: float, ends_in_nothing: bool
+    runs: list[list[tuple[int, int, float]]], window_s: float, ends_in_nothing: bool, grid_ns: int
 ) -> None:
     several = []
     for rows in runs:
-        starts, ends, units = (np.array(column) for column in zip(*((s, s + n, u) for s, n, u in rows), strict=True))
+        starts, lengths, units = (np.array(column) for column in zip(*rows, strict=True))
+        starts = starts // grid_ns * grid_ns
+        ends = starts + lengths // grid_ns * grid_ns
         if ends.max() > starts.min():
             if ends_in_nothing:  # a sample at the last instant, which lasted for none
                 starts, ends, units = np.r_[starts, ends.max()], np.r_[ends, ends.max()], np.r_[units, 3.0]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 from lynxbench.stats.autocorrelation import AT_ONCE
 from lynxbench.stats.settling import FEWEST_TOGETHER, surely_unsettled
-from lynxbench.stats.steady import _head
+from steady_one_by_one import head_from
 
 BOUND, CONFIDENCE = 0.05, 0.90
 
@@ -22,10 +25,22 @@ def test_what_is_left_out_is_outside_and_little_that_is_outside_is_not(points: i
         series = values / np.abs(values).max()
         starts = np.arange(0, points // 2 + 1, max(1, points // 40))
         sure = surely_unsettled(series, starts, CONFIDENCE, BOUND)
-        found = [not _head(series, start, CONFIDENCE).excess.inside(-BOUND, BOUND) for start in starts.tolist()]
+        found = [not head_from(series, start, CONFIDENCE).excess.inside(-BOUND, BOUND) for start in starts.tolist()]
         assert not (sure & ~np.array(found)).any()
         outside, left_out = outside + sum(found), left_out + int(sure.sum())
     assert outside == 0 or left_out >= 0.95 * outside
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(30, 200), st.sampled_from([0.0, 0.5, 0.9]), st.sampled_from([0.0, 0.2]))
+def test_a_start_that_has_just_settled_is_never_left_out(seed: int, points: int, phi: float, wave: float) -> None:
+    rng, time = np.random.default_rng(seed), np.arange(points)
+    values = 1 + wave * np.sin(2 * np.pi * time / 6) + 0.1 * np.exp(-time / points)
+    values += 0.02 * lfilter([1.0], [1.0, -phi], rng.standard_normal(points))
+    series, starts = values / np.abs(values).max(), np.arange(0, points // 2 + 1, max(1, points // 10))
+    for number, start in enumerate(starts.tolist()):
+        excess = head_from(series, start, CONFIDENCE).excess
+        just = max(-excess.low, excess.high) * (1 + 1e-6)
+        assert not surely_unsettled(series, starts, CONFIDENCE, just)[number]
 
 
 def test_a_cycle_is_looked_at_closely() -> None:

@@ -237,3 +237,23 @@ def test_what_is_left_out_changes_not_a_bit(
     asked = {"drift_bound": bound, "confidence": confidence, "horizon": horizon, "judge_outliers": judge_outliers}
     expected = steady_one_by_one.judge_steady(series, **asked)
     assert repr(judge_steady(series, **asked)) == repr(expected)
+
+
+@pytest.mark.parametrize("points", range(24, 84, 4))
+def test_the_last_start_that_is_looked_at_is_half_of_the_run(points: int) -> None:
+    warm_up = np.arange(points) < points // 2
+    series = 1 + 0.1 * warm_up + 1e-4 * np.random.default_rng(points).standard_normal(points)
+    found = judge_steady(series)
+    assert found.truncate == points // 2
+    asked = {"drift_bound": 0.01, "confidence": 0.9, "horizon": None, "judge_outliers": True}
+    assert repr(found) == repr(steady_one_by_one.judge_steady(series, **asked))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(40, 400), st.floats(0.5, 1.2))
+def test_a_stretch_about_as_high_as_the_bound_is_judged_as_it_was(seed: int, points: int, share: float) -> None:
+    rng, time = np.random.default_rng(seed), np.arange(points)
+    first = int(rng.integers(points // 3, points // 2))
+    stretch = (time >= first) & (time < first + rng.integers(6, points // 4 + 1))
+    series = 1 + 0.1 * stretch + 1e-4 * rng.standard_normal(points)
+    asked = {"drift_bound": 0.1 * share, "confidence": 0.9, "horizon": None, "judge_outliers": True}
+    assert repr(judge_steady(series, **asked)) == repr(steady_one_by_one.judge_steady(series, **asked))
