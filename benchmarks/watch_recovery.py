@@ -1,6 +1,6 @@
 """How often the watch closes a notice by mistake while its loss lasts, and how soon once the loss is undone.
 
-    python benchmarks/watch_recovery.py [--streams 1000] [--seed 20261120] [--only WORD] [--json]
+    python benchmarks/watch_recovery.py [--streams 700] [--seed 20261120] [--only WORD] [--json]
 
 A stream is a window of nights at one level and 18 nights after a planted loss. Every night since the notice is put to
 the rule that closes notices on a server, and each stream is seen twice: with a loss that lasts, where every closing is
@@ -241,7 +241,7 @@ def _stream(values: Floats) -> WatchedStream:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Notices closed by mistake, and notices closed once a loss is undone.")
-    parser.add_argument("--streams", type=int, default=1000, help="of each shape")
+    parser.add_argument("--streams", type=int, default=700, help="of each shape")
     parser.add_argument("--seed", type=int, default=20261120)
     parser.add_argument("--only", default="", help="shapes whose name holds this, such as 't3 0.6'")
     parser.add_argument("--json", action="store_true")
