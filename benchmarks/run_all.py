@@ -22,6 +22,7 @@ SCRIPTS = (
     "regressions.py",
     "sittings_truth.py",
     "watch_year.py",
+    "watch_recovery.py",
     "saturation.py",
     "capacity.py",
     "first_request.py",
