@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,13 @@ RESULTS = (
 )
 SEARCHES = (("3d69f7d4", "36a9f753"), ("ac3ee52f", "a2c0544f"))
 """Two searches each on two vLLMs: each confirms a rate; what was measured there is too short for a steady state."""
-DOUBTFUL = ("9be0a15f", "86ee4b0c", "5ee5e3ce", "3b01347e", "9cf8764d", "3665c983", *SEARCHES[0], *SEARCHES[1])
+WIDE, NARROW = "ae5dcf7e", "e8e382bf"
+"""One search on each of two starts of a vLLM: an upper end twice as high as the claim, and a pair within 15 %."""
+FIRST_TOKENS = ("bcda479b", "990effe1", "646f2557")
+DOUBTFUL = (
+    *("9be0a15f", "86ee4b0c", "5ee5e3ce", "3b01347e", "9cf8764d", "3665c983", *SEARCHES[0], *SEARCHES[1]),
+    *(WIDE, NARROW, *FIRST_TOKENS),
+)
 """Eager decode: the host paces it. A vLLM with 1 to 256 in flight: too short. They are told as what they are."""
 CONFIRMING = ("7059c9e0", "992d5a4f", "f64ed1d8", "c436c846")
 """Of each tuning one confirming pair, baseline and tuned, in that order."""
@@ -250,6 +257,34 @@ def test_two_searches_on_one_server_confirm_the_same_rate(home: Path, results: t
     assert high <= 1.1 * low
     page = (PUBLISHED.parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert f"{high:.1f} and {low:.1f} confirmed" in page
+
+
+def test_a_search_says_how_far_its_ends_lie_apart(home: Path) -> None:
+    """Both have the highest ceiling as their upper end; one is a pair within 15 % in 90 s of probes, one is not."""
+    page = (PUBLISHED.parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    for result, words in ((WIDE, "36.7 and 36.1 requests/s confirmed"), (NARROW, "57.5 of a ceiling of 64.4")):
+        load = _shown(home, result).per_precision[0].load
+        assert load is not None
+        search = load.saturation
+        assert search is not None
+        assert search.confirmed
+        assert search.is_ceiling_highest
+        assert search.passed_per_s is not None
+        assert (search.ceiling_per_s <= 1.15 * search.passed_per_s and search.probe_s <= 90.0) is (result == NARROW)
+        assert words in page
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp8-cache"])
+def test_the_published_runs_with_trained_weights_verify(home: Path, tmp_path: Path, name: str) -> None:
+    with tarfile.open(PUBLISHED / "runs" / f"served-trained-{name}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    done = lynxbench_here("verify", str(folder), cwd=home, LYNXBENCH_HOME=str(home / "home"))
+    assert done.code == 0, done.out
+    accuracy = read_result(folder / "result.json").per_precision[0].accuracy
+    assert accuracy is not None
+    kept = json.loads((PUBLISHED / "benchmarks" / "served_trained.json").read_text(encoding="utf-8"))
+    assert accuracy.metrics == kept[name]["result"]["metrics"]
 
 
 def test_the_rerun_was_a_reproduction_by_its_own_team(home: Path) -> None:
