@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import tarfile
 from pathlib import Path
 
@@ -139,7 +140,14 @@ def test_the_published_experiment_shows_what_the_docs_say(home: Path) -> None:
 def test_a_published_result_verifies(home: Path, result: str) -> None:
     done = lynxbench_here("verify", result, cwd=home, LYNXBENCH_HOME=str(home / "home"))
     assert done.code == 0, done.out
-    assert ", 0 do not, " in done.out
+    counted = re.search(r": (\d+) checks hold, 0 do not, ", done.out)
+    assert counted is not None, done.out
+    page = PUBLISHED.parents[1] / "docs" / "reference-results.md" if result in TOLD else SUPERSEDED / "README.md"
+    told = re.search(
+        rf"^lynxbench verify {result} .*[:#] (\d+) (?:checks )?hold", page.read_text(encoding="utf-8"), re.M
+    )
+    assert told is not None
+    assert told[1] == counted[1], "the page says how many checks hold"
 
 
 def _documents(home: Path) -> list[Result]:

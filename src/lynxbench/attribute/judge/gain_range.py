@@ -28,8 +28,8 @@ _FIRST_MET = {
     13: {True: (25, 51), False: (14, 26)},
 }
 """By edition, on a device and on a CPU: gains inside the range, of functions that no rule had met and that were called
-software-bound when they were first judged (docs/benchmarks-attribution.md; healthy ones and open verdicts do not count). What an
-edition says of a trace stays as it is: later ones are counted by the next."""
+software-bound when they were first judged (docs/benchmarks-attribution.md; healthy ones and open verdicts do not
+count). What an edition says of a trace stays as it is: later ones are counted by the next."""
 ROUNDING = 1e-9
 LEAST_REMOVED = 0.05
 """What two timings of one step differ by, however little is removed."""
