@@ -143,7 +143,11 @@ def test_both_ways_count_together(uploads: Uploads) -> None:
     received(uploads, pushed_data(1))
 
 
-@pytest.mark.parametrize("data", [b"x" * 2000, pushed_data()[:512], pushed_data()[:513], gzip.compress(b"x" * 2000)])
+@pytest.mark.parametrize(
+    "data",
+    [b"x" * 2000, pushed_data()[:512], pushed_data()[:513], gzip.compress(b"x" * 2000)],
+    ids=["letters", "one block", "a byte more", "packed"],  # of what is packed the time would be in the name
+)
 def test_what_does_not_begin_with_a_manifest_is_not_kept(uploads: Uploads, data: bytes) -> None:
     with pytest.raises((BadInput, EvidenceInvalid), match="the bundle: "):
         uploads.receive("alpha", data, "agent")
