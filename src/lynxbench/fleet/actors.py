@@ -39,7 +39,7 @@ class Actor:
 
     def wait(self, reference: Any, timeout_s: float) -> Any:
         """The answer of a call that was begun; ActorLost where it never comes."""
-        with _plain_errors(self._ray, self.node.name):
+        with _plain_errors(self._ray, self.node.name, timeout_s):
             return self._ray.get(reference, timeout=timeout_s)
 
     def end(self) -> None:
@@ -53,12 +53,12 @@ def call_all(
     """Call actors from another node, each with arguments of its own; one that is gone fails the whole."""
     ray: Any = import_ray()
     calls = [getattr(handle, method).remote(*given) for handle, given in zip(handles, arguments, strict=True)]
-    with _plain_errors(ray, "a rank"):
+    with _plain_errors(ray, "a rank", timeout_s):
         return list(ray.get(calls, timeout=timeout_s))
 
 
 @contextmanager
-def _plain_errors(ray: Any, who: str) -> Iterator[None]:
+def _plain_errors(ray: Any, who: str, timeout_s: float) -> Iterator[None]:
     """What Ray raises, as errors of ours."""
     try:
         yield
@@ -66,6 +66,8 @@ def _plain_errors(ray: Any, who: str) -> Iterator[None]:
         if isinstance(error.cause, LynxbenchError):
             raise error.cause from None
         raise CannotRun(f"{who}: {type(error.cause).__name__}: {error.cause}") from None
+    except ray.exceptions.GetTimeoutError:
+        raise ActorLost(f"{who}: no answer within {timeout_s:.0f} s: it is busier than that, or gone") from None
     except ray.exceptions.RayError as error:
         raise ActorLost(f"{who}: {one_line(error)}") from None
 
