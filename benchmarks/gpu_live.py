@@ -102,8 +102,15 @@ KNOWN: dict[str, Live] = {
     "looped": _waits("launch", "runtime"),
     "decoding": _waits("launch", "runtime"),
 }
-SETS = {"known": KNOWN, "unseen": UNSEEN, "further": FURTHER, "later": LATER, "fifth": FIFTH, "sixth": SIXTH}
-SETS |= {"seventh": SEVENTH}
+SETS = {
+    "known": KNOWN,
+    "unseen": UNSEEN,
+    "further": FURTHER,
+    "later": LATER,
+    "fifth": FIFTH,
+    "sixth": SIXTH,
+    "seventh": SEVENTH,
+}
 SETS["all"] = KNOWN | UNSEEN | FURTHER | LATER | FIFTH | SIXTH | SEVENTH
 CASES = SETS["all"]
 
