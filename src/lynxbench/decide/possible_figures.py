@@ -43,7 +43,8 @@ def _problems(figures: PrecisionResult) -> Iterator[str]:
     for metric, percentiles in figures.latency_ms.items():
         for known in percentiles:
             ends = [end for end in (known.low, known.estimate, known.high) if end is not None]
-            if not _are_amounts(ends):
+            value = [known.estimate] if known.estimate is not None else []
+            if not (_are_amounts(value) and _may_bound(ends)):
                 yield f"{metric} p{known.percentile:g} of {_words(ends)} ms"
     if figures.attribution is not None:
         yield from _of_attribution(figures.attribution)
@@ -60,6 +61,11 @@ def _of_figure(name: str, figure: Figure) -> Iterator[str]:
 def _are_amounts(ends: list[float]) -> bool:
     """Whether the ends are in order, none below 0, and each 0 or of a size that something can have."""
     return _in_order(ends) and all(end == 0 or SMALLEST <= end <= LARGEST for end in ends)
+
+
+def _may_bound(ends: list[float]) -> bool:
+    """The same of any size: the tails of two processes that disagree bound each other by nothing."""
+    return _in_order(ends) and all(end >= 0 and math.isfinite(end) for end in ends)
 
 
 def _in_order(ends: list[float]) -> bool:

@@ -67,3 +67,12 @@ def test_what_can_be_measured_is_let_through(today: Result, tested: Result, deco
 @pytest.mark.parametrize("loss", [1e308, -1e300])
 def test_a_loss_beyond_all_measure_is_told(decode: Result, loss: float) -> None:
     assert "a loss of" in impossible_figure(stating(decode, ("accuracy", "loss"), loss))
+
+
+def test_the_tails_of_processes_that_disagree_may_bound_each_other_by_nothing(today: Result) -> None:
+    """Found on a busy machine: a p95 of 5.9 ms, between 10⁻¹² and 10¹⁰⁶, was called impossible."""
+    percentiles = {"latency": [{"percentile": 95, "low": 4.4e-12, "estimate": 5.9, "high": 6.5e106, "resolved": True}]}
+    assert impossible_figure(stating(today, ("latency_ms",), percentiles)) == ""
+    for place, value in (("estimate", 1e106), ("low", -1.0), ("low", 1e107)):
+        wrong = {"latency": [{**percentiles["latency"][0], place: value}]}
+        assert "latency p95 of " in impossible_figure(stating(today, ("latency_ms",), wrong))
