@@ -101,6 +101,11 @@ def gather(
                 f"result {short(name)} {wrong}: no decision rests on it; lynxbench verify it, or name another"
             )
     valid = [result for name, result in results.items() if name not in retracted and name not in impossible]
+    if results and not valid:
+        name = next(iter(results))
+        why = f"states what nothing measures ({impossible[name]})" if name in impossible else "was retracted"
+        more = f", as {len(results) - 1} more are" if len(results) > 1 else ""
+        raise Refused(f"no result to decide from: {short(name)} is left out{more}: it {why}; measure again")
     return Gathered(tuple(sorted(valid, key=lambda result: result.started_at)), known)
 
 

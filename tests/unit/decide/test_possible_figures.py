@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lynxbench.decide import deciding
 from lynxbench.decide.deciding import gather
 from lynxbench.decide.possible_figures import impossible_figure
 from lynxbench.errors import Refused
@@ -76,3 +77,13 @@ def test_the_tails_of_processes_that_disagree_may_bound_each_other_by_nothing(to
     for place, value in (("estimate", 1e106), ("low", -1.0), ("low", 1e107)):
         wrong = {"latency": [{**percentiles["latency"][0], place: value}]}
         assert "latency p95 of " in impossible_figure(stating(today, ("latency_ms",), wrong))
+
+
+def test_a_ledger_of_nothing_else_is_told_as_such(today: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found: "there are results of no result at all"."""
+    lied = stating(today, SHARES, -0.1)
+    monkeypatch.setattr(deciding, "_from_ledger", lambda *_: ({lied.result_id: lied}, {}))
+    with pytest.raises(
+        Refused, match=r"^no result to decide from: \w+ is left out: it states what nothing measures \("
+    ):
+        gather([], [], None, {})
