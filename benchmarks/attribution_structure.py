@@ -1,13 +1,14 @@
 """Structure that products ignore, work that is the same in each step, places picked by index: is it named, and rightly?
 
-    python benchmarks/attribution_structure.py [--case NAME ...] [--rules 12 13] [--steps 6] [--evidence]
+    python benchmarks/attribution_structure.py [--set first|second] [--case NAME ...] [--rules 12 13] [--steps 6]
+        [--evidence]
 
-Each step of attribution_structure_steps.py goes through the callable engine: it is timed bare, profiled, followed and
-judged against ceilings measured in the same process. A planted one is timed against its fix in turns, and its fix must
-give the same. A planted step is right where it is called software-bound with the application as its layer, or
-undetermined; none whose fix gains 1.3 may be called hardware-bound. A healthy one is right where the newest of the
-rules blames the application of nothing that the older do not. Exit 1 where a planted step is called hardware-bound, or
-a healthy one is blamed.
+Each step of attribution_structure_steps.py (first) or of attribution_structure_second.py goes through the callable
+engine: it is timed bare, profiled, followed and judged against ceilings measured in the same process. A planted one is
+timed against its fix in turns, and its fix must give the same. A planted step is right where it is called
+software-bound with the application as its layer, or undetermined; none whose fix gains 1.3 may be called
+hardware-bound. A healthy one is right where the newest of the rules blames the application of nothing that the older do
+not. Exit 1 where a planted step is called hardware-bound, or a healthy one is blamed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Any
 
 import torch
 
-from attribution_structure_steps import HEALTHY, PLANTED, Step, near
+import attribution_structure_second as second
+import attribution_structure_steps as first
+from attribution_structure_steps import Step, near
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.engines.callable import CallablePythonEngine
 from lynxbench.model.attribution import Attribution, Bound
@@ -33,7 +36,8 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES
 
 SOFTWARE_GAIN = 1.3
-STEPS = PLANTED | HEALTHY
+SETS = {"first": first.PLANTED | first.HEALTHY, "second": second.PLANTED | second.HEALTHY}
+STEPS = SETS["first"] | SETS["second"]
 sys.modules.setdefault("attribution_structure", sys.modules[__name__])
 globals().update({name.replace("-", "_"): step for name, step in STEPS.items()})
 
@@ -91,6 +95,7 @@ def judge(name: str, rules: list[int], count: int) -> tuple[dict[int, Attributio
 def main() -> int:
     """Every step, a line for each edition, and the score."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--set", choices=list(SETS), default="first")
     parser.add_argument("--case", action="append", choices=list(STEPS))
     parser.add_argument("--rules", type=int, nargs="+", default=[RULES - 1, RULES])
     parser.add_argument("--steps", type=int, default=6)
@@ -99,7 +104,7 @@ def main() -> int:
     torch.set_num_threads(1)
     wrong = dict.fromkeys(options.rules, 0)
     named, inside, among = (dict.fromkeys(options.rules, 0) for _ in range(3))
-    for name in options.case or STEPS:
+    for name in options.case or SETS[options.set]:
         found, gain = judge(name, options.rules, options.steps)
         for edition, one in found.items():
             range_, blamed = one.gain_if_removed, one.bound is Bound.SOFTWARE and one.layer is Layer.APPLICATION

@@ -17,7 +17,7 @@ from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
 from lynxbench.attribute.judge.server_figures import DeviceCondition, ServedFigures
 from lynxbench.attribute.judge.server_verdict import judge_server
 from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
-from lynxbench.attribute.judge.step_figures import STRUCTURED, SUMMED, StepFigures, measure_steps
+from lynxbench.attribute.judge.step_figures import STRUCTURED, SUMMED, TOLD, StepFigures, measure_steps
 from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
 from lynxbench.attribute.judge.verdict import judge_steps
 from lynxbench.attribute.read.launch_arguments import parse_arguments
@@ -172,7 +172,8 @@ def _attribute(
     rules: int = RULES,
 ) -> tuple[Attribution, StepFigures]:
     tiling = tile_trace(trace, rules)
-    book = keep_book(tiling, ceilings, broadcast=rules >= SUMMED, followed=rules >= STRUCTURED)
+    ceilings = ceilings.believed() if rules >= TOLD else ceilings
+    book = keep_book(tiling, ceilings, broadcast=rules >= SUMMED, followed=rules >= STRUCTURED, hidden=rules >= TOLD)
     if tiling.on_device:
         figures = measure_steps(book, unprofiled_step_ms, work=work, rules=rules)
     else:

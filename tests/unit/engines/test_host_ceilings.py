@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from lynxbench.engines.host_ceilings import (
     BUDGET_S,
+    LARGEST_STREAM_BYTES,
     LEAST_MATMUL_SIDE,
     LEAST_REPEATS,
+    LEAST_STREAM_BYTES,
     MATMUL_SIDE,
-    STREAM_BYTES,
     budget_within,
+    filled_block,
+    last_level_cache_bytes,
     measure_best_s,
     measure_matmul,
     measure_streams,
+    stream_bytes,
 )
 from lynxbench.model.precision import Precision
 
@@ -62,5 +69,25 @@ def test_each_says_how_long_it_was_sought() -> None:
     assert f"numpy matmul {LEAST_MATMUL_SIDE}³" in product.how, "a run's own limit leaves no time for a larger one"
     assert f"numpy matmul {MATMUL_SIDE}³" in measure_matmul("float32", Precision.FP32, 1, BUDGET_S).how
     assert (product.precision, product.unit) == (Precision.FP32, "FLOP/s")
-    assert copy.per_s > STREAM_BYTES / 60, "twice the bytes: read and written"
-    assert read.per_s > STREAM_BYTES / 60
+    assert copy.per_s > LEAST_STREAM_BYTES / 60, "twice the bytes: read and written"
+    assert read.per_s > LEAST_STREAM_BYTES / 60
+
+
+def test_streams_go_past_the_largest_cache(tmp_path: Path) -> None:
+    assert last_level_cache_bytes(tmp_path / "none") == 32 << 20, "a guess"
+    for index, size in enumerate(("48K", "2048K", "266240K", "many", "")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(f"{size}\n")
+    assert last_level_cache_bytes(tmp_path) == 260 << 20
+    assert [stream_bytes(mib << 20) >> 20 for mib in (1, 16, 32, 128, 260)] == [64, 64, 128, 512, 512]
+    assert LEAST_STREAM_BYTES < LARGEST_STREAM_BYTES
+
+
+@pytest.mark.parametrize("size", [64 << 20, 128 << 20])
+def test_memory_is_there_before_anything_is_timed(size: int) -> None:
+    """What is touched first is given by the system, which takes many times what a copy does."""
+    block = filled_block(size)
+    assert block.nbytes == size
+    pages = block.reshape(-1, 1024)
+    assert ((pages > 0.0).any(axis=1) & (pages < 1.0).all(axis=1)).all()
+    assert len(np.unique(block[: 1 << 20])) > 1 << 19, "not constant: bits that stand still cost less power"

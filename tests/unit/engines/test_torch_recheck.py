@@ -112,9 +112,9 @@ def test_streams_shrink_with_the_memory_that_is_free_but_never_into_a_cache(monk
     sizes: list[int] = []
     on_cpu = {name: getattr(torch, name) for name in ("rand", "ones")}
 
-    def rand(words: int, **_: object) -> torch.Tensor:
-        sizes.append(words * 4)
-        return on_cpu["rand"](4096 * 4)
+    def rand(rows: int, width: int, **_: object) -> torch.Tensor:
+        sizes.append(rows * width * 4 // 2)
+        return on_cpu["rand"](4, width)
 
     monkeypatch.setattr(torch, "rand", rand)
     monkeypatch.setattr(torch, "ones", lambda count, **_: on_cpu["ones"](count))

@@ -40,8 +40,8 @@ CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category
 SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS, WIDER = (
     _TABLE[name] for name in ("slow_kernels", "narrower", "stalled", "unfused", "small_kernels", "wider")
 )
-COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER = (
-    _TABLE[name] for name in ("copied", "picked", "masked", "relaid", "unread", "ordered", "dear_order")
+COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER, HIDDEN = (
+    _TABLE[name] for name in ("copied", "picked", "masked", "relaid", "unread", "ordered", "dear_order", "hidden")
 )
 DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
     _TABLE[name] for name in ("done_again", "unused", "zeros", "split", "small_work")

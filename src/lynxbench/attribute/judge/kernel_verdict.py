@@ -1,7 +1,6 @@
 """The verdict on a step whose largest share is arithmetic or memory traffic."""
 
 import dataclasses
-from collections.abc import Iterator
 
 from lynxbench.attribute.judge.avoidable_work import AvoidableWork
 from lynxbench.attribute.judge.causes import (
@@ -12,9 +11,9 @@ from lynxbench.attribute.judge.causes import (
     DEAR_ORDER,
     DOMINANT,
     HALF_REMOVED,
+    HIDDEN,
     MASKED,
     MOST_REMOVABLE,
-    NARROWER,
     NO_GAIN,
     ORDERED,
     PICKED,
@@ -25,10 +24,10 @@ from lynxbench.attribute.judge.causes import (
     UNREAD,
     UNREAD_DIAGONAL,
     WIDER,
-    CategoryCause,
     gain_of,
     speedup,
 )
+from lynxbench.attribute.judge.format_gains import gain_of_contracts_format, gain_of_narrower, narrower_formats
 from lynxbench.attribute.judge.gain_range import cap_range
 from lynxbench.attribute.judge.least_time import WholeStep
 from lynxbench.attribute.judge.needless_work import (
@@ -38,7 +37,7 @@ from lynxbench.attribute.judge.needless_work import (
     find_relaid,
     find_reordered,
 )
-from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, WIDE, Ceilings
+from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY
 from lynxbench.attribute.judge.step_figures import (
     ACCOUNTED,
     CLOCKED,
@@ -50,7 +49,9 @@ from lynxbench.attribute.judge.step_figures import (
     SOFTWARE,
     STRUCTURED,
     SUMMED,
+    TOLD,
     WHOLE,
+    WORTH_CHANGING,
     StepFigures,
     VerdictDraft,
 )
@@ -58,10 +59,7 @@ from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.attribute.read.operator_names import OperatorKind, is_ordering, is_relocation
 from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, Category
 from lynxbench.model.interval import Interval
-from lynxbench.model.precision import Precision
 
-WORTH_NARROWING = 2.0
-"""TF32 must be this much faster on a bare product before it is proposed."""
 WORTH_COPYING = 0.25
 """Share of a step in copies before they are called the cause."""
 ANYTHING = 1e-6
@@ -71,8 +69,6 @@ WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 CAUSAL = 0.5
 """Share of the pairs of positions that a causal mask leaves; most masks that are square are causal."""
-WORTH_CHANGING = 1.3
-"""A step that a change of code makes so much faster is not hardware-bound."""
 MOST_UNKNOWN = 1.0 - 1.0 / WORTH_CHANGING
 """Share of a step in kernels of unknown work beyond which a gain of 1.3 cannot be excluded."""
 
@@ -81,7 +77,7 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     """A step whose largest share is arithmetic or memory traffic: how near its ceiling it ran decides."""
     shares, efficiency = figures.shares, figures.efficiency
     both = shares.total(*KERNELS)
-    step_ns = figures.book.usual_ns
+    step_ns = figures.traced_ns
     saved = figures.fusion.saved_ns.scaled(1.0 / step_ns if step_ns else 0.0)
     copied = _copies(figures)[0] if rules >= 3 else 0.0
     picked_ns, picks = find_picking(figures.book) if rules >= REPLAYED else (0.0, 0.0)
@@ -130,10 +126,16 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
             most_ns = usual_ns + figures.bare_ns(figures.fusion.reduced_ns)
             most = figures.range_without(most_ns, figures.fusion.merged + figures.fusion.reductions).estimate
             gain = dataclasses.replace(gain, high=max(gain.high, most))
+        if rules >= TOLD and figures.fusion.reached <= FAR_BELOW_CEILING:  # what a pass computes may stay
+            least = figures.range_without(usual_ns * figures.fusion.reached)
+            gain = dataclasses.replace(gain, low=min(gain.low, least.low))
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
-    narrowed = _gain_of_contracts_format(figures) if rules >= HOST_ENDS else None
+    narrowed = gain_of_contracts_format(figures) if rules >= HOST_ENDS else None
     if narrowed is not None:
         return VerdictDraft(top, Bound.SOFTWARE, WIDER, weak, narrowed)
+    hidden = figures.hidden if not efficiency.is_known else {}
+    if sum(hidden.values()) >= DOMINANT:
+        return _judge_hidden(figures, top, weak, hidden)
     ordered = _ordered(figures) if rules >= SUMMED and not efficiency.is_known else 0.0
     if ordered >= DOMINANT:
         reason = f"sorts and the like take {ordered:.0%} of it, and a trace does not tell how little would have done"
@@ -153,14 +155,15 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         if rules >= WHOLE:  # a trace does not hold the mask: at the most it hides nearly all
             gain = figures.range_over(hidden_ns * (1.0 - left), hidden_ns)
         return VerdictDraft(top, Bound.SOFTWARE, MASKED, weak, gain)
-    for cause, wide, narrow in _narrower_formats(figures.book.ceilings, rules):
-        narrower = _gain_of_narrower(figures, wide, narrow, rules)
+    for cause, wide, narrow in narrower_formats(figures.book.ceilings, rules):
+        narrower = gain_of_narrower(figures, wide, narrow, rules)
         if narrower is not None:
             return VerdictDraft(top, Bound.SOFTWARE, cause, weak, narrower)
     reached = efficiency.overall
     # To the ceiling at most, to what good kernels reach as the estimate.
     usual = min(1.0, reached / TYPICAL_EFFICIENCY)
-    gain = Interval(1.0, speedup(both * (1.0 - usual)), speedup(both * (1.0 - reached)))
+    known = efficiency.coverage if rules >= TOLD else 1.0  # what else there is may be as fast as it can
+    gain = Interval(1.0, speedup(both * known * (1.0 - usual)), speedup(both * (1.0 - known * reached)))
     if rules >= WHOLE and (both < DOMINANT or reached >= NEAR_CEILING):
         avoidable = saved.estimate + (copied if beside >= ANYTHING else 0.0) + (relaid_ns / step_ns if step_ns else 0.0)
         started = min(figures.residual(Category.LAUNCH), shares.estimate(Category.LAUNCH))  # however it is replayed
@@ -185,6 +188,18 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
 def _open_gain(figures: StepFigures, share: float) -> Interval:
     """Of a share of the step whose least work nobody knows: at the most all of it, and nothing is promised."""
     return dataclasses.replace(NO_GAIN, high=speedup(share)) if figures.rules >= STRUCTURED else NO_GAIN
+
+
+def _judge_hidden(figures: StepFigures, top: Category, weak: bool, hidden: dict[str, float]) -> VerdictDraft:
+    """A step that mostly does what its operands do not tell: nobody can say how little would have done."""
+    share, first = sum(hidden.values()), max(hidden, key=lambda name: hidden[name])
+    gain = _open_gain(figures, figures.shares.total(*KERNELS) * share)
+    if is_ordering(first):
+        reason = f"sorts and the like take {share:.0%} of it, and a trace does not tell how little would have done"
+        return VerdictDraft(top, Bound.UNDETERMINED, ORDERED, weak, gain, reason)
+    names = " and ".join(sorted(hidden, key=lambda name: -hidden[name])[:2])
+    reason = f"{share:.0%} of it goes to {names}, and what these read and write does not tell their least work"
+    return VerdictDraft(top, Bound.UNDETERMINED, HIDDEN, weak, gain, reason)
 
 
 def _ordered(figures: StepFigures) -> float:
@@ -282,9 +297,12 @@ def _gain_of_last(figures: StepFigures, usual_ns: float, most_ns: float, launche
 
     `launches`: of kernels that nobody starts any more.
     """
-    if figures.parts is None:
-        return NO_GAIN
     traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))
+    if figures.parts is None:
+        usual_step_ns = figures.bare_ns(figures.traced_kernels_ns)
+        if figures.rules < CLOCKED:
+            usual_step_ns = figures.shares.total(*KERNELS) * figures.book.usual_ns
+        return figures.range_over(*(min(1.0, ns / traced_ns) * usual_step_ns for ns in (usual_ns, most_ns)))
     kernels_ns = figures.parts.kernels_ns
     gain = figures.range_without(usual_ns / traced_ns * kernels_ns, launches)
     most = figures.parts.step_ns / max(figures.parts.unhosted_left_ns(most_ns / traced_ns * kernels_ns, launches), 1.0)
@@ -297,13 +315,7 @@ def gain_without(figures: StepFigures, avoidable: AvoidableWork, *, surely: bool
     usual_ns, most_ns = avoidable.total_ns(), avoidable.total_ns(most=True)
     if surely:
         most_ns = max(usual_ns, avoidable.shown_ns)
-    if figures.parts is not None:
-        return _gain_of_last(figures, usual_ns, most_ns, avoidable.launches)
-    traced_ns = max(1.0, float(sum(figures.book.of(category)[-1] for category in KERNELS)))
-    usual_step_ns = figures.bare_ns(figures.book.usual_kernels_ns)
-    if figures.rules < CLOCKED:
-        usual_step_ns = figures.shares.total(*KERNELS) * figures.book.usual_ns
-    return figures.range_over(*(min(1.0, ns / traced_ns) * usual_step_ns for ns in (usual_ns, most_ns)))
+    return _gain_of_last(figures, usual_ns, most_ns, avoidable.launches)
 
 
 def _copies(figures: StepFigures) -> tuple[float, float]:
@@ -327,66 +339,3 @@ def _beside_copies(figures: StepFigures) -> float:
     others = [group for group in kernels if group.kind not in (OperatorKind.COPY, OperatorKind.DISPATCH)]
     used = sum(group.self_ns for group in others) - _reordered(figures)[0] * len(figures.book)
     return max(0.0, used) / max(1, sum(group.self_ns for group in kernels))
-
-
-def _gain_of_contracts_format(figures: StepFigures) -> Interval | None:
-    """What a step on a CPU gains whose products are in 64 bits, though the contract asks for fewer; None where little.
-
-    Their own ceiling need not be known: they are held against that of the contract's precision. Passes over such
-    numbers move half as much.
-    """
-    book, fast = figures.book, figures.book.ceilings.named("matmul", figures.book.ceilings.precision)
-    if figures.host is None or not fast:
-        return None
-    wide = [(g, g.work) for g in book.groups if g.category in KERNELS and g.work is not None and g.work.dtype == WIDE]
-    products = [(g, work) for g, work in wide if g.category is Category.COMPUTE]
-    wall_ns = float(book.wall_ns.sum())
-    share = sum(g.self_ns for g, _ in products) / wall_ns if wall_ns else 0.0
-    if share < DOMINANT:
-        return None
-    least = sum(work.flops * g.calls for g, work in products) / fast * 1e9 / wall_ns
-    passes = HALF_REMOVED * sum(g.self_ns for g, _ in wide if g.category is not Category.COMPUTE) / wall_ns
-    usual, most = (max(0.0, share - least / reached) + passes for reached in (TYPICAL_EFFICIENCY, 1.0))
-    gain = figures.range_over(usual * figures.host.step_ns, most * figures.host.step_ns)
-    return gain if gain.estimate >= WORTH_CHANGING else None
-
-
-def _narrower_formats(ceilings: Ceilings, rules: int) -> Iterator[tuple[CategoryCause, str, Precision]]:
-    """Element types wider than what the contract asks for, with the precision that would do instead."""
-    if ceilings.precision is Precision.FP32:
-        yield NARROWER, "float", Precision.TF32
-    if rules < 3:
-        return
-    yield WIDER, WIDE, ceilings.precision
-    if ceilings.precision in (Precision.BF16, Precision.FP16):
-        yield WIDER, "float", ceilings.precision
-
-
-def _gain_of_narrower(figures: StepFigures, wide: str, precision: Precision, rules: int) -> Interval | None:
-    """What products of a wide element type would gain at a narrower precision; None where that is not worth a word.
-
-    At the least they come as far below the narrow ceiling as is still a fast path; at the most they reach it, and the
-    host's work hides behind the device's.
-    """
-    book = figures.book
-    slow, fast = book.ceilings.arithmetic_per_s(wide), book.ceilings.named("matmul", precision)
-    if not slow or not fast or fast < WORTH_NARROWING * slow:
-        return None
-    products = [
-        g for g in book.groups if g.category is Category.COMPUTE and g.work is not None and g.work.dtype == wide
-    ]
-    # A product faster than its own ceiling already took the narrow path, whatever the flags say.
-    taken = [g for g in products if g.efficiency is not None and g.efficiency <= 1.0 + CLEAR_LEAD]
-    wall_ns = float(book.wall_ns.sum())
-    share = sum(g.self_ns for g in taken) / wall_ns if wall_ns else 0.0
-    if share < DOMINANT:
-        return None
-    if rules < 3:
-        usual = share * (1.0 - min(1.0, slow / (fast * TYPICAL_EFFICIENCY)))
-        return Interval(speedup(usual * HALF_REMOVED), speedup(usual), speedup(share * (1.0 - slow / fast)))
-    least = sum(g.attainable_ns or 0.0 for g in taken) / wall_ns * slow / fast
-    slowest, usual = (max(0.0, share - least / reached) for reached in (FAR_BELOW_CEILING, TYPICAL_EFFICIENCY))
-    others = max(0.0, figures.shares.total(*KERNELS) - share)
-    if rules >= REPLAYED:
-        return figures.range_without(figures.bare_ns(usual * book.usual_ns))
-    return Interval(speedup(slowest), speedup(usual), max(speedup(usual), 1.0 / (others + least)))

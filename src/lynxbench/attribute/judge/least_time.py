@@ -193,6 +193,8 @@ class Fusion:
     """What more is saved where a reduction behind a chain is part of it: compilers merge the two."""
     reductions: int = 0
     """How many such there are: as many calls fewer again."""
+    reached: float = 1.0
+    """How near the passes came to their ceilings: what memory does not bound may not go with what is moved."""
 
 
 def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> Fusion:
@@ -205,6 +207,7 @@ def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> 
     lengths: list[int] = []
     attention, folded = 0, 0.0
     reduced: list[float] = []
+    passes: list[OperatorGroup] = []
     chain: list[OperatorGroup] = []
     before: OperatorGroup | None = None
     in_order = [book.groups[index] for index in book.sequence]
@@ -225,6 +228,7 @@ def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> 
             parts, length = _summed_ns(chain[0], group, most_read[place]), 2
         if parts is not None:
             lengths.append(length)
+            passes += chain
             saved = [total + part for total, part in zip(saved, parts, strict=True)]
             folded += _folded_ns(chain, group, parts[1])
             reduced += _reduced_ns(chain, group, parts[1])
@@ -234,8 +238,23 @@ def find_fusion(book: TimeBook, *, joined: bool = True, summed: bool = True) -> 
     saved_ns = Interval(low, (low + high) / 2, high)
     merged = sum(lengths) - len(lengths) + 2 * attention
     return Fusion(
-        saved_ns, len(lengths), max(lengths, default=0), attention, merged, folded, sum(reduced), len(reduced)
+        saved_ns,
+        len(lengths),
+        max(lengths, default=0),
+        attention,
+        merged,
+        folded,
+        sum(reduced),
+        len(reduced),
+        _reached(passes),
     )
+
+
+def _reached(passes: Sequence[OperatorGroup]) -> float:
+    """How near these came to their ceilings, each by its usual call; at them where nothing is known."""
+    known = [(g.attainable_ns / g.calls, g.self_ns / g.calls) for g in passes if g.attainable_ns is not None]
+    took = sum(taken for _, taken in known)
+    return sum(min(least, taken) for least, taken in known) / took if took else 1.0
 
 
 def _reduced_ns(chain: list[OperatorGroup], following: OperatorGroup | None, saved_ns: float) -> list[float]:
@@ -337,7 +356,7 @@ def _attention_ns(
 
 def _is_aside(chain: list[OperatorGroup], group: OperatorGroup) -> bool:
     """Whether a pass is small beside the chain it interrupts: it prepares something else, and breaks nothing."""
-    if not chain or chain[-1].work is None or group.kind not in PASSES:
+    if not chain or chain[-1].work is None or group.kind not in PASSES or group.hidden:
         return False
     written = group.work.written_bytes if group.work is not None else 0.0
     return written < ASIDE * chain[-1].work.written_bytes

@@ -31,6 +31,9 @@ WIDE = "double"
 """Floating point of 64 bits, in the profiler's word: no precision of ours, so its ceiling has none."""
 DECLARED = "declared:"
 """How a ceiling's `how` begins that was taken from a table."""
+CONTRADICTED = 0.25
+"""Copies and reads go through the same memory: one that is measured at less than this share of the other was disturbed,
+or timed what it touched first."""
 PRODUCT_INTENSITY = 2.0
 """Operations a byte above which an operator could be bound by arithmetic at all; passes over data stay below."""
 
@@ -64,6 +67,23 @@ class Ceilings:
     reads_as_copy: float = 1.0
     """Reading alone, as a share of the copy ceiling, where it was not measured: all of it where one bus carries both
     directions (an accelerator's memory), half on a CPU, whose cores have no more reads in flight than in a copy."""
+
+    doubt: str = ""
+    """Which of them is not believed, and why."""
+
+    def believed(self) -> Ceilings:
+        """The same without the copy or the read that the other contradicts: what it was measured at bounds nothing."""
+        rates = {name: self.named(name, None) for name in ("copy", "read")}
+        low, high = sorted(rates, key=lambda name: rates[name] or 0.0)
+        slow, fast = rates[low], rates[high]
+        if self.declared or not slow or not fast or slow >= CONTRADICTED * fast:
+            return self
+        kept = tuple(ceiling for ceiling in self.all if ceiling.name != low)
+        doubt = (
+            f"the measured {low} ({slow / 1e9:.3g} GB/s) is not believed: the {high} of the same memory reached "
+            f"{fast / 1e9:.3g} GB/s"
+        )
+        return dataclasses.replace(self, all=kept, doubt=doubt)
 
     def on_host(self) -> Ceilings:
         """The same for a step that ran on a CPU."""

@@ -25,6 +25,8 @@ from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import RULES
 
+WORTH_CHANGING = 1.3
+"""A step that a change of code makes so much faster is not hardware-bound."""
 MISNESTED_LIMIT = 0.01
 """Share of a trace's events that may outlast the one around them before its clock is not believed."""
 MOSTLY_SOFTWARE = 0.6
@@ -53,6 +55,11 @@ STRUCTURED = 13
 """… since which factors of few numbers, work that is the same in each step and copies that a slice spares are known."""
 CLOCKED = 14
 """… since which a gain is counted by the clock of the step without the profiler."""
+TOLD = 15
+"""… since which nobody is told how near its ceiling an operator ran whose operands do not tell its work; products of
+which little is read are seen on a CPU as well; and host code between operators is told from dispatch by its share. What
+is summed over steps is held against the mean step, and the gain of merging passes that memory does not bound reaches
+down to what moving less saves."""
 
 SOFTWARE = (
     Category.LAUNCH,
@@ -63,6 +70,8 @@ SOFTWARE = (
     Category.IDLE,
     Category.COMMUNICATION,
 )
+MOST_RESIDUAL = 0.5
+"""Of what a step on a CPU spends on starting operators, what compiled code spends at the most."""
 HELD_UP = {
     Category.LAUNCH: Category.SYNCHRONIZATION,
     Category.SYNCHRONIZATION: Category.LAUNCH,
@@ -97,6 +106,16 @@ class StepFigures:
     """What values show to be needless; None where they were not followed, or show nothing."""
 
     @property
+    def hidden(self) -> dict[str, float]:
+        """By operator, the shares of the kernels' time in what its operands do not tell; none by rules before TOLD."""
+        kernels = [group for group in self.book.groups if group.category in KERNELS]
+        taken, shares = sum(group.self_ns for group in kernels), dict[str, float]()
+        for group in kernels:
+            if group.hidden and taken:
+                shares[group.name] = shares.get(group.name, 0.0) + group.self_ns / taken
+        return shares
+
+    @property
     def hardware_floor(self) -> float:
         """The share of a step that its kernels would take at their ceilings; all of it where too little is known."""
         return self.shares.total(*KERNELS) * (self.efficiency.overall if self.efficiency.is_known else 1.0)
@@ -104,17 +123,31 @@ class StepFigures:
     def residual(self, category: Category) -> float:
         """The share of a step that a fix of a category would leave behind."""
         left = self.book.residual_ns.get(category, 0.0)
-        return left / self.shares.step_ns if self.shares.step_ns else 0.0
+        share = left / self.shares.step_ns if self.shares.step_ns else 0.0
+        if self.rules >= TOLD and self.host is not None:  # on a host that starts operators faster than most
+            return min(share, MOST_RESIDUAL * self.shares.estimate(category))
+        return share
+
+    @property
+    def traced_ns(self) -> float:
+        """The traced step that sums over calls are shares of: where a few steps were slow, the usual one is shorter."""
+        return self.book.mean_ns if self.rules >= TOLD else self.book.usual_ns
+
+    @property
+    def traced_kernels_ns(self) -> float:
+        """What kernels take of it."""
+        return self.book.mean_kernels_ns if self.rules >= TOLD else self.book.usual_kernels_ns
 
     def bare_ns(self, traced_ns: float) -> float:
         """What kernels that took so much of a traced step take of a bare one.
 
         Both may have been timed while the machine was differently fast; a kernel then has its share of either.
         """
-        usual_ns = self.book.usual_kernels_ns
-        if self.rules < CLOCKED or not self.shares.known or usual_ns <= 0.0:
+        if self.rules < CLOCKED or self.traced_kernels_ns <= 0.0 or (self.rules < TOLD and not self.shares.known):
             return traced_ns
-        return traced_ns / usual_ns * self.shares.total(*KERNELS) * self.shares.step_ns
+        if not self.shares.known:
+            return traced_ns / self.traced_ns * self.book.usual_ns
+        return traced_ns / self.traced_kernels_ns * self.shares.total(*KERNELS) * self.shares.step_ns
 
     def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
         """The gain of a step without so much of its kernels' time; the host may then be what it takes."""
@@ -223,7 +256,7 @@ def measure_steps(
     asks_workload = not efficiency.is_known and not damaged
     whole = measure_whole_step(book, shares, work) if asks_workload else None
     fusion = find_fusion(book, joined=rules >= ACCOUNTED, summed=rules >= SUMMED)
-    launched = launched_operators(book) if rules >= NEEDED else ()
+    launched = launched_operators(book, on_host=rules >= TOLD) if rules >= NEEDED else ()
     unread = find_unread(launched, book.usual_ns, diagonals=rules >= LINEAR)
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
     dear = find_dear_order(launched) if rules >= LINEAR else None

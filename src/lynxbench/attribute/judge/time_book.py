@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.attribute.judge.hidden_work import hidden_category, is_hidden
 from lynxbench.attribute.judge.operator_work import estimate_work
 from lynxbench.attribute.judge.roofline import Ceilings, OperatorWork, attain, is_tiny
 from lynxbench.attribute.read.dataflow import Key
@@ -53,6 +54,8 @@ class OperatorGroup:
     """Of all calls together; None where shapes or ceilings are missing."""
     signature: int = NONE
     """The number of the operands of the operator that it belongs to."""
+    hidden: bool = False
+    """Whether its operands do not tell what it has to do."""
 
     @property
     def efficiency(self) -> float | None:
@@ -101,6 +104,16 @@ class TimeBook:
         kernels = float(usual[[CODE[category] for category in KERNELS]].sum())
         return kernels / total * self.usual_ns if total > 0 else 0.0
 
+    @property
+    def mean_ns(self) -> float:
+        """How long a step took on average: what sums over all steps are shares of."""
+        return float(self.wall_ns.mean())
+
+    @property
+    def mean_kernels_ns(self) -> float:
+        """What kernels take of a step on average."""
+        return float(sum(self.of(category).sum() for category in KERNELS)) / max(1, len(self))
+
     def of(self, category: Category) -> Int64:
         """Nanoseconds of a category, step by step."""
         column: Int64 = self.spent_ns[:, CODE[category]]
@@ -115,24 +128,38 @@ class _Estimate:
     scans: bool
     moved: dict[Key, int]
     """Bytes by operator and operands, where values that were followed show what the profiler does not."""
+    hidden: bool
+    on_device: bool
+
+    def hides(self, name: str, kind: OperatorKind, call: OperatorCall | None) -> bool:
+        """Whether nothing is said of what the call has to do."""
+        return self.hidden and is_hidden(name, kind, call, on_device=self.on_device)
 
     def __call__(self, name: str, kind: OperatorKind, call: OperatorCall) -> OperatorWork | None:
+        if self.hides(name, kind, call):
+            return None
         work = estimate_work(name, kind, call, broadcast=self.broadcast, scans=self.scans)
+        if self.hidden and work is not None:  # what lies in several windows is read once
+            again = sum(tensor.footprint - tensor.span_bytes for tensor in call.tensors)
+            work = dataclasses.replace(work, read_bytes=max(0.0, work.read_bytes - again)) if again else work
         nbytes = self.moved.get((name, tuple(tensor.sizes for tensor in call.tensors if tensor.sizes)), 0)
         if work is not None or not nbytes:
             return work
         return OperatorWork(0.0, nbytes / 2.0, nbytes / 2.0, call.tensors[0].dtype)
 
 
-def keep_book(tiling: Tiling, ceilings: Ceilings, *, broadcast: bool = True, followed: bool = True) -> TimeBook:
+def keep_book(
+    tiling: Tiling, ceilings: Ceilings, *, broadcast: bool = True, followed: bool = True, hidden: bool = True
+) -> TimeBook:
     """Every stretch to its category: its cause where one is known, else what bounds the operator at work.
 
     `broadcast` as for `estimate_work`; `followed`: running sums write their result, and what fetches by an index that
-    the profiler does not record moves what was seen where values were followed.
+    the profiler does not record moves what was seen where values were followed. `hidden`: of operators whose operands
+    do not tell what they have to do nothing is said.
     """
     flow = tiling.trace.dataflow if followed else None
     moved = {one.key: one.moved for one in flow.operators if one.moved} if flow is not None and flow.whole else {}
-    estimate = _Estimate(broadcast, followed, moved)
+    estimate = _Estimate(broadcast, followed, moved, hidden, tiling.on_device)
     ceilings = ceilings if tiling.on_device else ceilings.on_host()
     classify = _classify_activity if tiling.on_device else _classify_operator
     groups = [(_belonging(classify(calls, ceilings, estimate), calls), calls) for calls in tiling.calls]
@@ -204,6 +231,7 @@ def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimat
     usual = float(np.median(took))
     best = attain(work, ceilings) if work is not None else None
     tiny = is_tiny(usual, best.ns if best is not None else None)
+    hidden = estimate.hides(name, kind, calls.call)
     if kind is OperatorKind.DISPATCH and calls.is_leaf and work is not None and not tiny:
         kind = OperatorKind.PRODUCT  # a wrapper that did the work itself: some back ends show no inner operator
     if kind in _BY_KIND:
@@ -214,10 +242,12 @@ def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimat
         category = Category.UNATTRIBUTED
     elif best is not None:
         category = best.bound
+    elif hidden:
+        category = hidden_category(name, kind)
     else:
         category = Category.COMPUTE if kind is OperatorKind.PRODUCT else Category.MEMORY_BANDWIDTH
     attainable = best.ns * len(took) if best is not None and best.exact and category in KERNELS else None
-    return OperatorGroup(name, kind, category, len(took), int(took.sum()), work, attainable)
+    return OperatorGroup(name, kind, category, len(took), int(took.sum()), work, attainable, hidden=hidden)
 
 
 # --- what bounds an activity of the device --------------------------------------------------------------------------
@@ -248,7 +278,8 @@ def _classify_activity(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimat
     else:
         category = Category.MEMORY_BANDWIDTH
     attainable = best.ns * count if best is not None and best.exact else None
-    return _as_counted(OperatorGroup(name, kind, category, count, total, work, attainable), calls)
+    hidden = estimate.hides(name, kind, calls.call)
+    return _as_counted(OperatorGroup(name, kind, category, count, total, work, attainable, hidden=hidden), calls)
 
 
 def _as_counted(group: OperatorGroup, calls: AlikeCalls) -> OperatorGroup:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lynxbench.attribute.judge.roofline import FIXED_COST_NS
 from lynxbench.attribute.judge.time_book import TimeBook
 from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
+from lynxbench.attribute.read.operator_names import OperatorKind, is_view, operator_kind
 from lynxbench.attribute.read.trace import NONE, EventKind, distinct
-from lynxbench.attribute.tile.tiling import find_launching
+from lynxbench.attribute.tile.tiling import LEAF_SHARE, find_launching
 
 FACTORS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
 """Products by the places of their two factors among the arguments."""
@@ -50,7 +52,7 @@ class UnreadResult:
 
 @dataclass(frozen=True, slots=True)
 class LaunchedOperator:
-    """An operator of the last step that the device worked for."""
+    """An operator of the last step that the device, or the host itself, worked for."""
 
     name: str
     call: OperatorCall
@@ -85,9 +87,30 @@ def find_unread(launched: Sequence[LaunchedOperator], step_ns: float, *, diagona
     return max(found, key=lambda one: one.took_ns * (1.0 - one.part), default=None)
 
 
-def launched_operators(book: TimeBook) -> tuple[LaunchedOperator, ...]:
-    """Operators of the last step in the order in which the device took them up; none where it ran on no device."""
-    return tuple(_launched(book)) if book.tiling.on_device else ()
+def launched_operators(book: TimeBook, *, on_host: bool = True) -> tuple[LaunchedOperator, ...]:
+    """Operators of the last step in the order in which they were taken up; `on_host`: also where that was the host."""
+    if book.tiling.on_device:
+        return tuple(_launched(book))
+    return tuple(_run(book)) if on_host else ()
+
+
+def _run(book: TimeBook) -> Iterator[LaunchedOperator]:
+    """Operators of the last step that worked on the host; who only calls others, or makes a view, did not."""
+    tiling = book.tiling
+    trace, stretches = tiling.trace, tiling.stretches
+    mine = (stretches.row != NONE) & (stretches.step == len(book) - 1)
+    rows = distinct(stretches.row[mine])
+    own = np.bincount(stretches.row[mine], weights=stretches.dur_ns[mine], minlength=len(trace))
+    for row in rows[trace.kind[rows] == EventKind.OPERATOR].tolist():
+        name = trace.names[trace.name[row]]
+        kind = operator_kind(name)
+        works = kind is not OperatorKind.ALLOCATION and not is_view(name)
+        if kind is OperatorKind.DISPATCH:
+            works &= own[row] >= max(LEAF_SHARE * trace.dur_ns[row], FIXED_COST_NS)
+        if works:
+            known = trace.signature[row] != NONE
+            call = trace.signatures[trace.signature[row]] if known else OperatorCall()
+            yield LaunchedOperator(name, call, int(own[row]), known)
 
 
 def _launched(book: TimeBook) -> Iterator[LaunchedOperator]:

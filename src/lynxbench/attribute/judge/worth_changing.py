@@ -10,9 +10,9 @@ import dataclasses
 from lynxbench.attribute.judge.causes import BOTH_BLOCKING, CAUSES, DOMINANT, SMALL_WORK
 from lynxbench.attribute.judge.fix_left import BLOCKING
 from lynxbench.attribute.judge.gain_range import predict_range
-from lynxbench.attribute.judge.kernel_verdict import WORTH_CHANGING, gain_without, judge_kernels
+from lynxbench.attribute.judge.kernel_verdict import gain_without, judge_kernels
 from lynxbench.attribute.judge.roofline import is_tiny
-from lynxbench.attribute.judge.step_figures import FLOW, SOFTWARE, STRUCTURED, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.step_figures import FLOW, SOFTWARE, STRUCTURED, WORTH_CHANGING, StepFigures, VerdictDraft
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval

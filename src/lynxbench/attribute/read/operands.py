@@ -49,6 +49,14 @@ class OperandTensor:
         distinct = (size for size, step in zip(self.sizes, self.strides, strict=True) if step != 0 or size == 0)
         return math.prod(distinct) * self.item_bytes
 
+    @property
+    def span_bytes(self) -> int:
+        """Bytes from the first element to the last: windows that overlap have more elements than these hold."""
+        if self.strides is None or not self.elements:
+            return self.whole_bytes
+        steps = zip(self.sizes, self.strides, strict=True)
+        return min(self.footprint, (1 + sum((size - 1) * abs(step) for size, step in steps)) * self.item_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:

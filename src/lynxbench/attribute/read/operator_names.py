@@ -171,6 +171,27 @@ def is_ordering(operator: str) -> bool:
     return _ORDERING.search(operator) is not None
 
 
+_HIDDEN, _NOT_HIDDEN = _TABLE["hidden"].split(), frozenset(_TABLE["not_hidden"].split())
+_HIDDEN_NAMES = frozenset(word for word in _HIDDEN if not word.endswith("*"))
+_HIDDEN_STARTS = tuple(word[:-1] for word in _HIDDEN if word.endswith("*"))
+_DRAWN: frozenset[str] = frozenset(_TABLE["drawn"].split())
+
+
+def hides_work(operator: str) -> bool:
+    """Whether what an operator of torch does is not told by how much it reads and writes."""
+    space, _, short = operator.partition("::")
+    short = short.partition(".")[0]
+    if space not in _MATHS or short in _NOT_HIDDEN:
+        return False
+    return short in _HIDDEN_NAMES or short.startswith(_HIDDEN_STARTS) or "sparse" in short
+
+
+def draws_numbers(operator: str) -> bool:
+    """Whether an operator of torch fills its operand with random numbers."""
+    space, _, short = operator.partition("::")
+    return space in _MATHS and short.partition(".")[0] in _DRAWN
+
+
 def is_many_passes(operator: str) -> bool:
     """Whether an operator passes over its operands several times, so that their size does not tell its least work."""
     return is_ordering(operator) or "fft" in operator.lower()

@@ -10,13 +10,13 @@ from lynxbench.attribute.judge.causes import CategoryCause
 from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
-from lynxbench.attribute.judge.step_figures import FLOW, SUMMED, StepFigures
+from lynxbench.attribute.judge.step_figures import FLOW, SUMMED, TOLD, StepFigures
 from lynxbench.attribute.judge.time_book import CORRECTION_MATTERS, KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.counters import KernelCounters
 from lynxbench.attribute.read.operator_names import OperatorKind
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.tile.request_split import RequestSplit
-from lynxbench.model.attribution import Category
+from lynxbench.model.attribution import FAR_BELOW_CEILING, Category
 from lynxbench.stats.lagged_correlation import Correlation
 
 STABLE_VARIATION = 0.05
@@ -27,6 +27,8 @@ SATURATED = 0.6
 WORTH_A_LINE = 0.05
 """Share of the steps that operators on the host must take beside a device before they are told of."""
 MOST_NAMES = 3
+ROUNDED = 1.02
+"""Two figures that differ by less are printed alike."""
 
 
 def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[str, ...]:
@@ -40,16 +42,18 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
         lines += _inflation(book, shares)
     if unseen is None:
         lines += _utilisation(book, shares, figures.rules)
-    lines += [*_achieved(book, efficiency), *_gaps(book)]
+    lines += [*_achieved(book, efficiency, figures.rules), *_hidden(figures), *_gaps(book)]
     if book.stalled_ns > 0:
         lines.append(
             f"{book.stalled_ns / 1e6:.3g} ms a step in calls that took over twenty times as long as their like: "
             "the process lost its core (counted as idle)"
         )
     if fusion.chains:
+        slow = figures.rules >= TOLD and fusion.reached <= FAR_BELOW_CEILING
+        stays = f" or less: at {fusion.reached:.0%} of what memory gives, what they compute may stay" if slow else ""
         lines.append(
             f"{fusion.chains} chains of up to {fusion.longest} neighbouring passes over the same data; merging would "
-            f"save {fusion.saved_ns.low / 1e6:.3g} to {fusion.saved_ns.high / 1e6:.3g} ms a step"
+            f"save {fusion.saved_ns.low / 1e6:.3g} to {fusion.saved_ns.high / 1e6:.3g} ms a step{stays}"
         )
     if figures.unread is not None:
         unread = figures.unread
@@ -207,14 +211,23 @@ def _utilisation(book: TimeBook, shares: Shares, rules: int) -> list[str]:
     copied = book.ceilings.copy_bytes_per_s
     if moved > 0 and copied and shares.step_ns > 0:
         rate = moved / shares.step_ns * 1e9
+        part = f"{rate / copied:.1%}" if rate <= copied or rules < TOLD else "what is more comes from caches"
         lines.append(
-            f"over the whole step at least {rate / 1e9:.3g} GB/s move of {copied / 1e9:.3g} measured on a copy: "
-            f"{rate / copied:.1%}"
+            f"over the whole step at least {rate / 1e9:.3g} GB/s move of {copied / 1e9:.3g} measured on a copy: {part}"
         )
-    return lines
+    return lines + ([book.ceilings.doubt] if book.ceilings.doubt else [])
 
 
-def _achieved(book: TimeBook, efficiency: KernelEfficiency) -> list[str]:
+def _hidden(figures: StepFigures) -> list[str]:
+    """Operators of weight of which nobody can say how near their ceiling they ran."""
+    shares = {name: share for name, share in figures.hidden.items() if share >= WORTH_A_LINE}
+    if not shares:
+        return []
+    names = ", ".join(f"{name} ({shares[name]:.0%})" for name in sorted(shares, key=lambda name: -shares[name]))
+    return [f"of the kernels' time goes to what operands do not tell the least work of: {names}"]
+
+
+def _achieved(book: TimeBook, efficiency: KernelEfficiency, rules: int) -> list[str]:
     lines = []
     if efficiency.above_ceiling_ns > 0:
         share = efficiency.above_ceiling_ns / max(1.0, sum(efficiency.taken_ns.values()))
@@ -235,7 +248,9 @@ def _achieved(book: TimeBook, efficiency: KernelEfficiency) -> list[str]:
             lines.append(f"{verb}, by counters, {reached:.0%} of their ceiling")
             continue
         ceiling = done / sum(group.attainable_ns or 0.0 for group in groups)
-        lines.append(f"{verb} {done / took:.3g} {unit} of {ceiling:.3g} measured: {reached:.0%}")
+        beaten = rules >= TOLD and done / took > ceiling * reached * ROUNDED  # some by more than others make up for
+        apart = ", each held to its own" if beaten else ""
+        lines.append(f"{verb} {done / took:.3g} {unit} of {ceiling:.3g} measured: {reached:.0%}{apart}")
     unknown = 1.0 - efficiency.coverage
     if unknown > 0.1 and sum(efficiency.taken_ns.values()) > 0:
         lines.append(f"for {unknown:.0%} of the kernels' time shapes or ceilings are missing: efficiency unknown")

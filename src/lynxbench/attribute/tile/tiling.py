@@ -16,6 +16,10 @@ from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 from lynxbench.model.result import RULES
 
+GAPS = 15
+"""The edition of the rules since which a gap on a host is long by its share of a short step as well: of a tenth, but
+never below what dispatch takes on slow hosts."""
+LONG_GAP_SHARE, LEAST_LONG_GAP_NS = 0.1, 100_000
 STALLED_TIMES = 20.0
 """A call that lasts a millisecond and this many times as long as its like did not work throughout: it lost its core."""
 FEWEST_ALIKE = 5
@@ -83,7 +87,7 @@ class Tiling:
 
 def tile_trace(trace: Trace, rules: int = RULES) -> Tiling:
     """Tile the steps on the accelerator, or on the host where there is none; BadInput where stamps forbid it."""
-    tiling = _tile_device(trace, rules) if trace.has_device_work else _tile_host(trace)
+    tiling = _tile_device(trace, rules) if trace.has_device_work else _tile_host(trace, rules)
     if not tiling.stretches.fill(tiling.steps):
         raise BadInput(f"{trace.source}: the time of its steps cannot be tiled; its stamps are damaged")
     return tiling
@@ -110,7 +114,7 @@ def _tile_device(trace: Trace, rules: int) -> Tiling:
     )
 
 
-def _tile_host(trace: Trace) -> Tiling:
+def _tile_host(trace: Trace, rules: int) -> Tiling:
     steps = find_steps(trace)
     stretches, misnested = tile_host(trace, steps)
     row = stretches.row
@@ -121,7 +125,7 @@ def _tile_host(trace: Trace) -> Tiling:
     works = (row != NONE) & ((trace.kind[row] != EventKind.ANNOTATION) | compiled[trace.name[row]])
     awaited = _awaited_input(trace, steps.thread).hold(stretches.start_ns)
     cause = np.full(len(row), NONE, dtype=np.int64)
-    gaps = _name_gaps(trace, stretches, works | awaited, cause)
+    gaps = _name_gaps(trace, stretches, works | awaited, cause, _long_gap_ns(steps) if rules >= GAPS else LONG_GAP_NS)
     cause[awaited] = CODE[Category.INPUT]
     worked = Stretches(stretches.step, stretches.start_ns, stretches.end_ns, np.where(works, row, NONE))
     return Tiling(
@@ -152,7 +156,12 @@ def _awaited_input(trace: Trace, thread: int) -> NamedRanges:
     return NamedRanges.of(trace, rows[marked & (trace.thread[rows] == thread)])
 
 
-def _name_gaps(trace: Trace, stretches: Stretches, works: Flags, cause: Int64) -> HostGaps:
+def _long_gap_ns(steps: Steps) -> float:
+    """A gap of a tenth of a short step is host code other than dispatch as well, if dispatch never takes so long."""
+    return min(LONG_GAP_NS, max(LEAST_LONG_GAP_NS, LONG_GAP_SHARE * float(np.median(steps.wall_ns))))
+
+
+def _name_gaps(trace: Trace, stretches: Stretches, works: Flags, cause: Int64, long_gap_ns: float) -> HostGaps:
     """Merge neighbouring stretches without an operator and tell what they are; `cause` is filled in place."""
     idle = ~works
     if not idle.any():
@@ -160,7 +169,7 @@ def _name_gaps(trace: Trace, stretches: Stretches, works: Flags, cause: Int64) -
     number, first, length = stretches.runs(idle)
     leading = stretches.opens_step()[first]
     usual = float(np.median(length[~leading])) if (~leading).any() else 0.0
-    is_long = length > LONG_GAP_NS
+    is_long = length > long_gap_ns
     named = np.full(len(length), CODE[Category.LAUNCH])
     named[is_long] = CODE[Category.IDLE]
     named[is_long & leading] = CODE[Category.INPUT]

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from lynxbench.engines.host_ceilings import filled_block, stream_bytes
 from lynxbench.engines.torch.device import last_level_cache_bytes, measure_best_s, release_memory, time_once_s
 from lynxbench.engines.torch.number_formats import FORMATS, compute_dtype, product_recipe, supports
 from lynxbench.errors import CannotRun
@@ -23,9 +24,6 @@ PRODUCT_BUDGET_S = 0.3
 PRODUCTS_LIMIT_S = 1.5
 """Once so much time has gone into products, no larger one is begun: emulated formats are slow at every size."""
 STREAM_BUDGET_S = 0.35
-STREAM_CACHES = 4
-"""Arrays of at least so many times the last-level cache (McCalpin's rule for STREAM)."""
-LARGEST_STREAM_BYTES = 1 << 30
 CUDA_STREAM_BYTES = 2 << 30
 """A copy of so much takes about a millisecond on an H200: its fixed cost is a thousandth of it."""
 RECHECK_SHARE = 0.4
@@ -204,28 +202,38 @@ def _wide_product(device: torch.device) -> Ceiling:
 
 def _streams(device: torch.device, share: float) -> tuple[Ceiling, ...]:
     """None where what fits into the device's memory would fit into its cache as well."""
-    size = least = min(max(STREAM_CACHES * last_level_cache_bytes(device), 64 << 20), LARGEST_STREAM_BYTES)
+    size = least = stream_bytes(last_level_cache_bytes(device))
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         size = min(max(size, CUDA_STREAM_BYTES), free // SHARE_OF_FREE)
         if size < least:
             return ()
-    words = size // 4
-    source = torch.rand(words, dtype=torch.float32, device=device)  # never zeros: constant bits cost less power
-    target = torch.empty_like(source)
+    width = 4096
+    rows = size // 4 // width
+    block = _filled(2 * rows, width, device)
+    source, target = block[:rows], block[rows:]
     budget_s = STREAM_BUDGET_S * share
     copy_s = measure_best_s(lambda: target.copy_(source), device, budget_s)
-    width = 4096
-    matrix, vector = source[: words // width * width].view(-1, width), torch.ones(width, device=device)
-    by_product_s = measure_best_s(lambda: torch.mv(matrix, vector), device, budget_s)
-    by_sum_s = measure_best_s(matrix.sum, device, budget_s)
+    vector = torch.ones(width, device=device)
+    by_product_s = measure_best_s(lambda: torch.mv(block, vector), device, budget_s)
+    by_sum_s = measure_best_s(block.sum, device, budget_s)
     read_s, read_how = min((by_product_s, "matrix times vector"), (by_sum_s, "sum"))
-    amount = f"{size >> 20} MiB of fp32, best of repeats, {_threads(device)}"
-    read_per_s = matrix.numel() * 4 / read_s
+
+    def ceiling(name: str, nbytes: int, best_s: float, how: str) -> Ceiling:
+        how = f"torch {how}, {nbytes >> 20} MiB of fp32, best of repeats, {_threads(device)}"
+        return Ceiling(name=name, precision=None, per_s=nbytes / best_s, unit="B/s", how=how)
+
     return (
-        Ceiling(name="copy", precision=None, per_s=2 * words * 4 / copy_s, unit="B/s", how=f"torch copy_, {amount}"),
-        Ceiling(name="read", precision=None, per_s=read_per_s, unit="B/s", how=f"torch {read_how}, {amount}"),
+        ceiling("copy", source.nbytes + target.nbytes, copy_s, "copy_"),
+        ceiling("read", block.nbytes, read_s, read_how),
     )
+
+
+def _filled(rows: int, width: int, device: torch.device) -> torch.Tensor:
+    """Random numbers in memory that is there."""
+    if device.type == "cpu":
+        return torch.from_numpy(filled_block(rows * width * 4)).view(rows, width)
+    return torch.rand(rows, width, dtype=torch.float32, device=device)
 
 
 def _threads(device: torch.device) -> str:
