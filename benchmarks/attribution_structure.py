@@ -1,14 +1,14 @@
 """Structure that products ignore, work that is the same in each step, places picked by index: is it named, and rightly?
 
-    python benchmarks/attribution_structure.py [--set first|second] [--case NAME ...] [--rules 12 13] [--steps 6]
+    python benchmarks/attribution_structure.py [--set first|second|third] [--case NAME ...] [--rules 12 13] [--steps 6]
         [--evidence]
 
-Each step of attribution_structure_steps.py (first) or of attribution_structure_second.py goes through the callable
-engine: it is timed bare, profiled, followed and judged against ceilings measured in the same process. A planted one is
-timed against its fix in turns, and its fix must give the same. A planted step is right where it is called
-software-bound with the application as its layer, or undetermined; none whose fix gains 1.3 may be called
-hardware-bound. A healthy one is right where the newest of the rules blames the application of nothing that the older do
-not. Exit 1 where a planted step is called hardware-bound, or a healthy one is blamed.
+Each step of a set (attribution_structure_steps.py, attribution_structure_second.py, _third.py) goes through the
+callable engine: it is timed bare, profiled, followed and judged against ceilings measured in the same process. A
+planted one is timed against its fix in turns, and its fix must give the same. A planted step is right where it is
+called software-bound with the application as its layer, or undetermined; none whose fix gains 1.3 may be called
+hardware-bound. A healthy one is right where the newest of the rules blames the application of nothing that the older
+do not. Exit 1 where a planted step is called hardware-bound, or a healthy one is blamed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 
 import attribution_structure_second as second
 import attribution_structure_steps as first
+import attribution_structure_third as third
 from attribution_structure_steps import Step, near
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.engines.callable import CallablePythonEngine
@@ -36,8 +37,8 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES
 
 SOFTWARE_GAIN = 1.3
-SETS = {"first": first.PLANTED | first.HEALTHY, "second": second.PLANTED | second.HEALTHY}
-STEPS = SETS["first"] | SETS["second"]
+SETS = {name: room.PLANTED | room.HEALTHY for name, room in (("first", first), ("second", second), ("third", third))}
+STEPS = SETS["first"] | SETS["second"] | SETS["third"]
 sys.modules.setdefault("attribution_structure", sys.modules[__name__])
 globals().update({name.replace("-", "_"): step for name, step in STEPS.items()})
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attributed import attribute_by
-from launched_operators import Launched, dense
+from launched_operators import Judge, Launched, dense, flow
 from lynxbench.attribute.judge.hidden_work import is_hidden, times_shown
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
@@ -222,3 +222,32 @@ def test_starting_operators_never_costs_compiled_code_more_than_half_of_what_it_
     before, now = (on_host(*tiny, rules=rules).gain_if_removed for rules in (14, 15))
     assert before.estimate == 1.0
     assert now.estimate == pytest.approx(2.0, rel=0.1)
+
+
+# --- results that a mask drops ----------------------------------------------------------------------------------------
+
+MASKED: Launched = ("aten::mm", [dense(4096, 1024), dense(1024, 1024)], 86.0)
+
+
+@pytest.mark.parametrize(("rows", "bound"), [(0.75, Bound.SOFTWARE), (0.0, Bound.UNDETERMINED)])
+def test_results_that_a_mask_drops_are_not_the_hardwares(followed: Judge, rows: float, bound: Bound) -> None:
+    """Whole rows need not be made; here and there no dense product leaves elements out, and nothing is promised."""
+    found = followed([MASKED], flow(MASKED, 1, masked=0.75, masked_rows=rows), rules=15)
+    assert found.bound is bound
+    assert found.layer is (Layer.APPLICATION if rows else None)
+    assert found.gain_if_removed.high >= 3.9
+    assert any("of which their only reader drops most" in line for line in found.evidence)
+    if rows:
+        assert "much of it for results of products that a mask drops" in found.sentence
+        assert found.gain_if_removed.estimate == pytest.approx(4.0, rel=0.1)
+    assert followed([MASKED], flow(MASKED, 1, masked=0.75, masked_rows=rows), rules=14).bound is Bound.HARDWARE
+
+
+def test_kernels_far_below_their_ceilings_promise_no_faster_ones(on_host: OnHost) -> None:
+    """Nothing shows that anybody has written them."""
+    slow: Launched = ("aten::mm", [dense(1000, 1000), dense(1000, 1000)], 100.0)
+    before, now = (on_host(slow, rules=rules) for rules in (14, 15))
+    assert before.bound is now.bound is Bound.SOFTWARE
+    assert before.gain_if_removed.low > 1.5
+    assert now.gain_if_removed.low == 1.0
+    assert now.gain_if_removed.estimate == before.gain_if_removed.estimate

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from attributed import attribute_by
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
@@ -102,11 +103,14 @@ def test_cache_resident_operands_beat_the_ceiling_and_it_is_said(
     write_trace: Write, make_event: Make, make_operands: Make, ceilings: tuple[Ceiling, ...]
 ) -> None:
     fill = lambda at: [make_event("aten::mm", at + 20, 1_000, **make_operands((1, 4000), (4000, 4000)))]  # noqa: E731
-    said = attribute(write_trace(steps(make_event, fill, 1.1)), ceilings, 1.1)
-    assert said.bound is Bound.HARDWARE
+    path = write_trace(steps(make_event, fill, 1.1))
+    said = attribute(path, ceilings, 1.1)
+    assert (said.bottleneck, said.bound, said.owner) == (Category.MEMORY_BANDWIDTH, Bound.UNDETERMINED, None)
+    assert "its operands lie in caches" in said.sentence
     assert any("beats the ceiling" in line for line in said.evidence)
     assert said.operators[0].efficiency is not None
     assert said.operators[0].efficiency > 3
+    assert attribute_by(14, path, ceilings, 1.1).bound is Bound.HARDWARE
 
 
 def test_without_shapes_or_ceilings_the_bound_stays_open(write_trace: Write, make_event: Make) -> None:
@@ -154,7 +158,7 @@ def test_level_categories_are_weak(
     def fill(at: float) -> list[dict[str, Any]]:
         return [
             make_event("aten::mm", at + 20, 22_000, **make_operands((1000, 1000), (1000, 1000))),
-            make_event("aten::sum", at + 22_050, 20_000, **make_operands((100, 1000, 1000))),
+            make_event("aten::sum", at + 22_050, 20_000, **make_operands((50, 1000, 1000))),
         ]
 
     said = attribute(write_trace(steps(make_event, fill, 42.2)), ceilings, 42.0)

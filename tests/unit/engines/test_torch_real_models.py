@@ -86,8 +86,10 @@ def test_a_step_produces_exactly_what_the_contract_asks(smollm2: TorchSession) -
 def test_perplexity_is_sane_and_eight_bits_stay_close(smollm2: TorchSession) -> None:
     reference = perplexity(smollm2.outputs())
     assert 5 < reference < 40
-    for precision in ("int8", "int8-weight-only"):
-        assert perplexity(open_smollm2(precision).outputs()) == pytest.approx(reference, rel=0.04)
+    assert perplexity(open_smollm2("int8-weight-only").outputs()) == pytest.approx(reference, rel=0.04)
+    # A CPU that adds pairs of products in sixteen bits leaves seven bits to an activation.
+    close = 0.04 if torch.cpu._is_vnni_supported() else 0.15
+    assert perplexity(open_smollm2("int8").outputs()) == pytest.approx(reference, rel=close)
 
 
 def test_the_facts_name_the_package_and_its_hash(smollm2: TorchSession) -> None:

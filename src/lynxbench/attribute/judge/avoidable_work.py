@@ -16,6 +16,7 @@ import numpy as np
 
 from lynxbench.attribute.judge.causes import (
     DONE_AGAIN,
+    MASKED_RESULTS,
     ON_ZEROS,
     SAME_EACH_STEP,
     SLICES_COPIED,
@@ -41,9 +42,9 @@ LEAST_CHANGED = {True: 0.01, False: 0.1}
 """Share of the kernels' time in work that differs from step to step, by whether products are part of it: below, the
 inputs may stand still for the sake of a measurement, and what differs be a number or two."""
 AGAIN, UNUSED, ZEROS, SPLIT = "again", "unused", "zeros", "split"
-CONSTANT, STRUCTURE, SLICED = "constant", "structure", "sliced"
-NEWER = (CONSTANT, STRUCTURE, SLICED)
-"""Since edition 13."""
+CONSTANT, STRUCTURE, SLICED, DROPPED = "constant", "structure", "sliced", "dropped"
+NEWER = (CONSTANT, STRUCTURE, SLICED, DROPPED)
+"""Since edition 13, the last since edition 15."""
 KINDS = (AGAIN, UNUSED, ZEROS, SPLIT, *NEWER)
 _CAUSES = {
     AGAIN: DONE_AGAIN,
@@ -53,6 +54,7 @@ _CAUSES = {
     CONSTANT: SAME_EACH_STEP,
     STRUCTURE: WRITTEN_OUT,
     SLICED: SLICES_COPIED,
+    DROPPED: MASKED_RESULTS,
 }
 
 
@@ -66,7 +68,7 @@ class AvoidableWork:
     """By kind: … by kernels at their ceilings, and none for what is 0."""
     shown_ns: float
     """Of all kinds: the most that a change of code surely reaches. Zeros here and there are none: no dense product
-    leaves them out."""
+    leaves them out; what a mask drops often lies together, and code that knows the mask leaves it out."""
     launches: float
     """Kernels that are started for it, and by nobody where it is left out."""
     names: dict[str, tuple[str, ...]]
@@ -98,15 +100,17 @@ class _Matched:
     """That they started."""
 
 
-def find_avoidable(book: TimeBook, *, newer: bool = True) -> AvoidableWork | None:
+def find_avoidable(book: TimeBook, *, newer: bool = True, masked: bool = True) -> AvoidableWork | None:
     """Of the last step; None where its values were not followed, or nothing in them was needless.
 
-    `newer`: also what is the same in each step, what is made of few numbers, and copies that a slice would spare.
+    `newer`: also what is the same in each step, what is made of few numbers, and copies that a slice would spare;
+    `masked`: also results of products that a mask drops.
     """
     flow = book.tiling.trace.dataflow
     if flow is None or not flow.whole or not flow.operators:
         return None
     flows = [one if newer else _as_before(one) for one in flow.operators]
+    flows = flows if masked else [msgspec.structs.replace(one, masked=0.0, masked_rows=0.0) for one in flows]
     matched = list(_matched(book, {one.key: one for one in flows}))
     if _stands_still(book, matched, flow.multiplies_anew):
         matched = [dataclasses.replace(one, flow=msgspec.structs.replace(one.flow, constant=0)) for one in matched]
@@ -116,7 +120,8 @@ def find_avoidable(book: TimeBook, *, newer: bool = True) -> AvoidableWork | Non
     for one in matched:
         likely = _saved(one, book.ceilings, TYPICAL_EFFICIENCY, SPARSE_COST)
         largest = _saved(one, book.ceilings, 1.0, 1.0)
-        shown_ns += sum(_saved(one, book.ceilings, 1.0, SPARSE_COST).values())
+        shown = _saved(one, book.ceilings, 1.0, SPARSE_COST) | {DROPPED: largest[DROPPED]}
+        shown_ns += sum(shown.values())
         launches += one.kernels * _gone(one.flow, likely)
         for kind in likely:
             usual[kind] += likely[kind]
@@ -172,6 +177,8 @@ def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: f
     left_ns -= saved[CONSTANT]
     saved[ZEROS] = left_ns * empty
     left_ns -= saved[ZEROS]
+    saved[DROPPED] = left_ns * max(flow.masked_rows, 1.0 - min(1.0, (1.0 - flow.masked) * sparse_cost))
+    left_ns -= saved[DROPPED]
     saved[SLICED] = left_ns * flow.sliced / flow.calls
     left_ns -= saved[SLICED]
     saved[STRUCTURE] = left_ns * _spared(matched, ceilings, reached)

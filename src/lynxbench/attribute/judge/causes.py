@@ -46,7 +46,9 @@ COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER, HIDDEN = (
 DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
     _TABLE[name] for name in ("done_again", "unused", "zeros", "split", "small_work")
 )
-WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED = (_TABLE[name] for name in ("structure", "constant", "sliced"))
+WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED, MASKED_RESULTS = (
+    _TABLE[name] for name in ("structure", "constant", "sliced", "dropped")
+)
 UNREAD_DIAGONAL = replace(
     UNREAD,
     next_step="unless the rest is read after the step, make only the diagonal: multiply the factors element by element "

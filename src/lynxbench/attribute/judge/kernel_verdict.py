@@ -145,6 +145,8 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         return _judge_whole(top, figures.whole, weak)
     if not efficiency.is_known:
         reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
+        if efficiency.cached_ns > MOST_UNKNOWN * sum(efficiency.taken_ns.values()):
+            reason = "its operands lie in caches, and no ceiling tells how fast these are"
         gain = _open_gain(figures, both * (1.0 - efficiency.coverage * efficiency.overall))
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     masked_ns = find_masked(figures.book) if rules >= REPLAYED else 0.0
@@ -155,6 +157,10 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         if rules >= WHOLE:  # a trace does not hold the mask: at the most it hides nearly all
             gain = figures.range_over(hidden_ns * (1.0 - left), hidden_ns)
         return VerdictDraft(top, Bound.SOFTWARE, MASKED, weak, gain)
+    if masked_ns >= DOMINANT * step_ns and rules >= TOLD:
+        reason = "near the ceiling, but a mask is written out, and a trace does not tell how many pairs it hides"
+        gain = _open_gain(figures, figures.bare_ns(masked_ns) / shares.step_ns if shares.step_ns else 0.0)
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     for cause, wide, narrow in narrower_formats(figures.book.ceilings, rules):
         narrower = gain_of_narrower(figures, wide, narrow, rules)
         if narrower is not None:
@@ -180,9 +186,15 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     if reached <= FAR_BELOW_CEILING:
         if rules >= REPLAYED:
-            gain = cap_range(figures.range_without(both * (1.0 - usual) * shares.step_ns), gain.high)
+            faster_ns = both * (efficiency.coverage if rules >= TOLD else 1.0) * (1.0 - usual) * shares.step_ns
+            gain = _perhaps(cap_range(figures.range_without(faster_ns), gain.high), rules)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
     return _judge_between(figures, top, gain, weak, rules)
+
+
+def _perhaps(gain: Interval, rules: int) -> Interval:
+    """The range of kernels that are faster, if there are any: nothing shows that somebody has written them."""
+    return dataclasses.replace(gain, low=1.0) if rules >= TOLD else gain
 
 
 def _open_gain(figures: StepFigures, share: float) -> Interval:
@@ -265,7 +277,7 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
         faster_ns = shares.total(*KERNELS) * (1.0 - figures.efficiency.overall / TYPICAL_EFFICIENCY) * shares.step_ns
         if rules >= REPLAYED:
-            gain = cap_range(figures.range_without(max(0.0, faster_ns)), gain.high)
+            gain = _perhaps(cap_range(figures.range_without(max(0.0, faster_ns)), gain.high), rules)
         cause = BELOW_CEILING if rules >= SUMMED else SLOW_KERNELS
         return VerdictDraft(top, Bound.SOFTWARE, cause, True, gain, reason)
     older = gain_of(shares.of[removable], figures.residual(removable))

@@ -250,7 +250,7 @@ def measure_steps(
         parts = measure_parts(book, shares, least_dispatch=rules >= ACCOUNTED, alike_copies=rules >= NEEDED)
     if parts is not None:
         shares, parts = charge_waits(shares, parts)
-    efficiency = measure_efficiency(book.groups, whole_calls=rules >= WHOLE)
+    efficiency = measure_efficiency(book.groups, whole_calls=rules >= WHOLE, from_memory=rules >= TOLD)
     misnested = tiling.misnested > MISNESTED_LIMIT * max(1, len(tiling.trace))
     damaged = tiling.trace.damaged or misnested or not (tiling.on_device or book.groups)
     asks_workload = not efficiency.is_known and not damaged
@@ -260,7 +260,9 @@ def measure_steps(
     unread = find_unread(launched, book.usual_ns, diagonals=rules >= LINEAR)
     host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
     dear = find_dear_order(launched) if rules >= LINEAR else None
-    avoidable = find_avoidable(book, newer=rules >= STRUCTURED) if rules >= FLOW and not damaged else None
+    avoidable = (
+        find_avoidable(book, newer=rules >= STRUCTURED, masked=rules >= TOLD) if rules >= FLOW and not damaged else None
+    )
     if rules >= STRUCTURED and not damaged:
         avoidable = avoidable or doubt_unfollowed(book, launched)
     return StepFigures(

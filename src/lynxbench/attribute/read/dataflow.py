@@ -50,6 +50,10 @@ class OperatorFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """… the share of the elements that those numbers are."""
     sliced: Count = 0
     """Of operators that fetch by number: those whose numbers count up evenly, so that a slice is the same."""
+    masked: Part = 0.0
+    """Of products: the share of their results that the only operator which reads them multiplies by 0, or replaces."""
+    masked_rows: Part = 0.0
+    """… the share of rows of which it leaves nothing."""
     moved: Count = 0
     """Bytes that a call reads and writes at the least, where its index is no operand that the profiler records."""
 

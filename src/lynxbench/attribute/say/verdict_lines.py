@@ -52,6 +52,7 @@ _OF_CAUSE = {
     causes.WRITTEN_OUT: ", much of it to multiply with tables that the step wrote out from far fewer numbers",
     causes.SAME_EACH_STEP: ", much of it to compute again what is the same in each step",
     causes.SLICES_COPIED: ", much of it to fetch by number what a slice would show without a copy",
+    causes.MASKED_RESULTS: ", much of it for results of products that a mask drops",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }

@@ -73,6 +73,9 @@ class Call:
     another order is known; None where they are not far fewer."""
     picks: int | None = None
     """Of an operator that fetches by number: under which number it is kept whether these count up evenly."""
+    masks: tuple[int, int] | None = None
+    """Of one that drops parts of a product's result: the product's operation, and under which number what it keeps is
+    counted."""
     moved: int = 0
     """Of one whose index the profiler does not record: the bytes that it reads and writes."""
 

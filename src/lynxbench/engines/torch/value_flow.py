@@ -40,6 +40,7 @@ from lynxbench.engines.torch.device import synchronise
 from lynxbench.engines.torch.value_calls import Call, FollowedStep
 from lynxbench.engines.torch.value_ending import EndedStep, end_step
 from lynxbench.engines.torch.value_follower import ValueFollower
+from lynxbench.engines.torch.value_masks import share_masked
 from lynxbench.engines.torch.value_unseen import hidden_before, watched
 from lynxbench.errors import first_line
 
@@ -89,10 +90,11 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
             if number == 0:
                 follower.counting = False
                 zeros = _zeros(follower)
+                masked = share_masked(follower.step, follower.masks.fetch())
                 even = {number: bool(one) for number, one in follower.even.items()}
             del returned
             follower.memories.end_step()
-    return Dataflow(STEPS, tuple(_flows(seen, zeros, even)), multiplies_anew=seen[-1].multiplies_anew)
+    return Dataflow(STEPS, tuple(_flows(seen, zeros, masked, even)), multiplies_anew=seen[-1].multiplies_anew)
 
 
 def _has_tensors(returned: object) -> bool:
@@ -143,7 +145,12 @@ def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structu
     return found
 
 
-def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]], even: dict[int, bool]) -> list[OperatorFlow]:
+def _flows(
+    seen: list[EndedStep],
+    zeros: dict[Key, tuple[float, float]],
+    masks: dict[Key, tuple[float, float]],
+    even: dict[int, bool],
+) -> list[OperatorFlow]:
     """Operators that both steps called as often, and of which there is something to say."""
     one, other = seen
     unread_by_any = one.needless(), other.needless()
@@ -162,15 +169,17 @@ def _flows(seen: list[EndedStep], zeros: dict[Key, tuple[float, float]], even: d
         sums = max(one.sums.left[key], other.sums.left[key])
         adding = min(one.sums.adding[key], other.sums.adding[key])
         filled, empty_rows = zeros.get(key, (1.0, 0.0))
+        masked, masked_rows = masks.get(key, (0.0, 0.0))
         fewer = any(0 < left < calls for left in (batches, sums))
         shape = structures[key]
-        needless = again or unread or adding or fewer or filled < 1.0 or empty_rows
+        needless = again or unread or adding or fewer or filled < 1.0 or empty_rows or masked > 0.0
         if needless or constant[key] or shape.structured or shape.sliced or shape.moved:
             flows.append(
                 OperatorFlow(
                     key[0], key[1], calls, again=again, unread=unread, batches=batches, sums=sums, adding=adding,
                     nonzero=filled, zero_rows=empty_rows, constant=constant[key], structured=shape.structured,
                     factored=shape.factored, few=min(1.0, shape.few), sliced=shape.sliced, moved=shape.moved,
+                    masked=masked, masked_rows=masked_rows,
                 )
             )  # fmt: skip
     return flows

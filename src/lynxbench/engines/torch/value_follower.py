@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lynxbench.engines.torch.value_calls import NOBODY, Call, FollowedStep, Memory
+from lynxbench.engines.torch.value_masks import Mask, Masks, find_masked
 from lynxbench.engines.torch.value_memory import Memories, Numbers
 from lynxbench.engines.torch.value_picks import LEAST_ROW_BYTES, MOST_PICKS, counts_evenly, row_bytes
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
@@ -48,6 +49,7 @@ class _Looked:
     few: tuple[float, bool] | None = None
     picks: int | None = None
     index_bytes: int = 0
+    masks: Mask | None = None
 
 
 class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
@@ -68,6 +70,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         self.numbers = Numbers()
         self.memories = Memories(self.numbers)
         self.zeros = Zeros()
+        self.masks = Masks()
         self.even: dict[int, torch.Tensor] = {}
         """By what is picked how: whether the numbers by which it is picked count up evenly."""
         self.before: set[int] = set()
@@ -214,6 +217,12 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             looked.zeros = self.numbers.of(("factors", *(numbers[place] for place in schema.factors)))
             if self.counting:
                 self.zeros.count(looked.zeros, first, second)
+        masked = find_masked(schema.name, values, dict(operands))
+        if masked is not None:
+            place, other, product = masked
+            looked.masks = product, self.numbers.of(("mask", schema.name, place, numbers[other]))
+            if self.counting:
+                self.masks.keep(looked.masks[1], schema.name, place, values[other])
         looked.adds = schema.adds and _is_sum(values)
         if index_bytes and isinstance(values.get(1), (list, tuple)):
             looked.index_bytes = index_bytes if row_bytes(values[0], values[1]) >= LEAST_ROW_BYTES else 0
@@ -297,6 +306,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             constant=pure and not schema.copies and identity in self.before,
             few=looked.few,
             picks=looked.picks,
+            masks=looked.masks,
             moved=2 * moved + looked.index_bytes if looked.index_bytes and moved else 0,
         )
         step.done.add(identity)

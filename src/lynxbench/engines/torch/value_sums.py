@@ -61,7 +61,7 @@ def _find_terms(step: FollowedStep, calls: dict[int, Call]) -> dict[int, int]:
         if not call.added:
             continue
         terms = [calls.get(node) for node in call.added if node != NOBODY]
-        parts = [term for term in terms if term is not None and readers[term.node] == 1 and _is_gone(term)]
+        parts = [term for term in terms if term is not None and readers[term.node] == 1 and is_gone(term)]
         for term in parts:
             if term.added or _is_bare(term):
                 last[term.node] = last.setdefault(call.node, call.node)
@@ -72,5 +72,6 @@ def _is_bare(call: Call) -> bool:
     return call.shared is not None and call.key[0] in BARE
 
 
-def _is_gone(term: Call) -> bool:
+def is_gone(term: Call) -> bool:
+    """Whether nothing of its result is left, or something else was written over it."""
     return term.result is not None and (term.result.freed or term.result.writer != term.node)

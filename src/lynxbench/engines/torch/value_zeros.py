@@ -31,11 +31,11 @@ class Zeros:
             self.refused.add(number)
             return
         with torch.no_grad():
-            filled, empty_rows = _count(left)
+            filled, empty_rows = count_filled(left)
             self.parts[number] = torch.stack(
                 (
                     filled / left.numel(),
-                    _count(right)[0] / right.numel(),
+                    count_filled(right)[0] / right.numel(),
                     empty_rows / (left.numel() // left.shape[-1]),
                 )
             )
@@ -46,7 +46,7 @@ class Zeros:
         return {number: (min(left, right), rows) for number, (left, right, rows) in fetched.items()}
 
 
-def _count(factor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def count_filled(factor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Elements that are not 0, and rows of which none is."""
     each = max(1, AT_ONCE // max(1, factor[0].numel()))
     filled = torch.zeros((), dtype=torch.float64, device=factor.device)
