@@ -46,7 +46,11 @@ value (done twice, read by nobody, on zeros, in parts that read one weight anew)
 server does not list is a doubt, and so are answers that do not depend on the prompts; a time per token counts what
 came after the first event. 13: no product is the hardware's whose factor the step wrote out from far fewer numbers;
 work that is the same in each step while other inputs change, and fetches by number that a slice would spare, are the
-software's; running sums write what they read; where work is not known, the gain is not said to be none."""
+software's; running sums write what they read; where work is not known, the gain is not said to be none. 14: a gain is
+counted by the clock of the step without the profiler. 15: nothing is said of the speed of work that operands do not
+tell, nor of passes that caches fed; sums over calls are held against the mean step; a memory ceiling that another
+contradicts is left out; faster kernels are promised by nobody; unread results and dear orders are the software's on a
+CPU too, as are results of products that a mask drops."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

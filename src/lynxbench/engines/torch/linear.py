@@ -39,6 +39,17 @@ def choose_quantised_engine() -> str:
     raise CannotRun(f"int8: this torch has no quantised kernels for {platform.machine()} (built with: {supported})")
 
 
+def reduces_range() -> bool:
+    """Whether activations get seven bits: without VNNI the x86 kernels add pairs in 16 bits and saturate."""
+    return torch.backends.quantized.engine in ("x86", "fbgemm") and not torch.cpu._is_vnni_supported()
+
+
+def name_quantised_engine() -> str:
+    """PyTorch's library of quantised kernels, and what it cannot do on this machine."""
+    engine = str(torch.backends.quantized.engine)
+    return f"{engine}, 7-bit activations (no VNNI)" if reduces_range() else engine
+
+
 def quantise_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A weight as int8 with one scale per output channel."""
     scale = (weight.abs().amax(dim=1) / INT8_STEPS).clamp_min(SMALLEST)
@@ -82,8 +93,7 @@ class Int8DynamicCpu(QuantisedLinear):
             self.packed = torch.ops.quantized.linear_prepack(stored, None)
             self.register_buffer("sums", torch.dequantize(stored).sum(dim=1))
         self.in_features, self.out_features = source.in_features, source.out_features
-        # Without VNNI the x86 kernels add pairs in 16 bits and saturate; torch then wants 7-bit activations.
-        self.reduce_range = torch.backends.quantized.engine in ("x86", "fbgemm") and not torch.cpu._is_vnni_supported()
+        self.reduce_range = reduces_range()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x · Wᵀ + b."""

@@ -151,7 +151,7 @@ def prepare(model: Any, precision: Precision, device: torch.device) -> Prepared:
     words = f"{stored}; {others}" + (f"; left as they were: {', '.join(left)}" if left else "")
     by_own_kernel = device.type == "cuda" and torchao_layers.has_one_row_kernel()
     toolchain = recipe.toolchain.format(
-        engine=torch.backends.quantized.engine,
+        engine=linear.name_quantised_engine(),
         rows=linear.PACKED_ROWS,
         few=torchao_layers.FEW_ROWS,
         torchao=torchao_layers.torchao_version(),
