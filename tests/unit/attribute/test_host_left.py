@@ -54,6 +54,31 @@ def test_calls_that_are_alike_may_become_one(make_event: Make, make_operands: Ma
     assert any("of functions that no rule had met, 14 of 26 gains lay in their range" in line for line in said.evidence)
 
 
+def test_memory_that_each_of_them_asks_for_goes_with_them(
+    make_event: Make, make_operands: Make, attribute: Judge
+) -> None:
+    """200 calls of 3 µs on 64 numbers, and as many of 1 µs that ask for room: one asks once."""
+    work = [("aten::tanh", 5.0 * number, 3.0, make_operands([64])) for number in range(200)]
+    work += [("aten::empty", 5.0 * number + 3.0, 1.0, make_operands()) for number in range(200)]
+    said, before = (attribute(steps(make_event, 1000.0, work), 1.0, rules) for rules in (15, 14))
+    assert (said.bottleneck, said.shares[Category.ALLOCATOR]) == (Category.LAUNCH, pytest.approx(0.2, abs=0.05))
+    assert said.gain_if_removed.high > 50
+    assert before.gain_if_removed.high < 10
+    assert said.gain_if_removed.estimate == pytest.approx(before.gain_if_removed.estimate, rel=0.01)
+
+
+def test_code_between_operators_may_go_with_the_making_of_input(
+    make_event: Make, make_operands: Make, attribute: Judge
+) -> None:
+    """6 ms before the first operator of 10, and 3 between two: ready before the step is the one, or both."""
+    work = [("aten::tanh", 6000.0, 500.0, make_operands([64])), ("aten::tanh", 9500.0, 500.0, make_operands([64]))]
+    said, before = (attribute(steps(make_event, 10_000.0, work), 10.0, rules) for rules in (15, 14))
+    assert (said.bottleneck, said.layer) == (Category.INPUT, Layer.APPLICATION)
+    assert said.gain_if_removed.high >= 10 / 1.1
+    assert before.gain_if_removed.high < 10 / 1.1
+    assert said.gain_if_removed.low == pytest.approx(before.gain_if_removed.low)
+
+
 def test_calls_of_many_kinds_do_not(make_event: Make, make_operands: Make, attribute: Judge) -> None:
     work = [("aten::tanh", 4.0 * number, 3.0, make_operands([64 + number])) for number in range(200)]
     said, before = (attribute(steps(make_event, 800.0, work), 0.8, rules) for rules in (8, 7))

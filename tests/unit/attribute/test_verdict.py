@@ -173,10 +173,19 @@ def test_chains_of_passes_call_for_fusion(
     # 10 passes over 40 MB, read and written: 4 ms each at the ceiling; fused, one pass remains.
     shape = make_operands((10_000_000,))
     fill = lambda at: [make_event("aten::tanh", at + 10 + i * 4_300, 4_200, **shape) for i in range(10)]  # noqa: E731
-    said = attribute(write_trace(steps(make_event, fill, 43.1)), ceilings, 43.0)
+    path = write_trace(steps(make_event, fill, 43.1))
+    said = attribute(path, ceilings, 43.0)
     assert (said.bottleneck, said.bound, said.layer) == (Category.MEMORY_BANDWIDTH, Bound.SOFTWARE, Layer.RUNTIME)
     assert "fuse" in said.next_step
     assert said.gain_if_removed.estimate == pytest.approx(10, rel=0.25)
+    assert any(
+        line.endswith("layer runtime: most of what the passes move are intermediate results") for line in said.evidence
+    )
+    assert [one.reason for one in said.candidates if one.layer is Layer.RUNTIME] == [
+        "most of what the passes move are intermediate results"
+    ]
+    older = attribute_by(14, path, ceilings, 43.0)
+    assert any("each pass runs near the memory ceiling" in line for line in older.evidence)
 
 
 def cached_token(

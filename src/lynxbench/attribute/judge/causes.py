@@ -23,6 +23,8 @@ class CategoryCause:
     """What its gain supposes to be done, in a few words."""
     why: str
     rivals: tuple[tuple[Layer, str], ...] = ()
+    surer: str = ""
+    """The reason up to edition 14, which also claimed that the kernels ran at the hardware's speed."""
 
     def takes(self, amount: str) -> str:
         """`launch and dispatch take 58–66 % of a step`."""
@@ -32,7 +34,8 @@ class CategoryCause:
 def _cause(keys: dict[str, Any]) -> CategoryCause:
     layer, symptom = (Layer(keys[name]) if name in keys else None for name in ("layer", "symptom"))
     rivals = tuple((Layer(name), reason) for name, reason in keys.get("rivals", {}).items())
-    return CategoryCause(keys["words"], layer, symptom, keys["next_step"], keys["fix"], keys["why"], rivals)
+    words, step, fix, why = (keys[name] for name in ("words", "next_step", "fix", "why"))
+    return CategoryCause(words, layer, symptom, step, fix, why, rivals, keys.get("surer", ""))
 
 
 _TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}

@@ -23,8 +23,11 @@ class HostParts:
     step_ns: float
     kernels_ns: float
     launch_ns: float
+    """With the memory that is asked for in between, which merged calls ask for once."""
     merged_ns: float
     """Of the launches, where all calls that are alike are one."""
+    own_code_ns: float = 0.0
+    """Of the program itself: input that is made, and pauses."""
 
     def gain_without(self, removed_ns: float) -> float:
         """Of a step without so much of its time: an operator that does what is wanted still has to be started."""
@@ -39,19 +42,26 @@ class HostParts:
         """At the most, calls that are alike do not need each other and become one."""
         return self.step_ns / (self.step_ns - self.launch_ns + min(self.merged_ns, self.launch_ns) + LEAST_DISPATCH_NS)
 
+    @property
+    def gain_of_preparing(self) -> float:
+        """At the most, whatever the program does between operators has been done before the step."""
+        return self.gain_without(self.own_code_ns)
 
-def measure_host_parts(book: TimeBook, shares: Shares) -> HostParts | None:
-    """The parts of the usual step; None where it ran on a device."""
+
+def measure_host_parts(book: TimeBook, shares: Shares, *, allocated: bool = True) -> HostParts | None:
+    """The parts of the usual step; None where it ran on a device. `allocated`: what launches ask for goes with them."""
     if book.tiling.on_device or shares.step_ns <= 0:
         return None
     launch_ns = shares.estimate(Category.LAUNCH) * shares.step_ns
     small = [group for group in book.groups if group.category is Category.LAUNCH]
     calls = sum(group.calls for group in small) / len(book)
+    asked_ns = shares.estimate(Category.ALLOCATOR) * shares.step_ns if allocated else 0.0
     return HostParts(
         step_ns=shares.step_ns,
         kernels_ns=shares.total(*KERNELS) * shares.step_ns,
-        launch_ns=launch_ns,
+        launch_ns=launch_ns + asked_ns,
         merged_ns=_merged_ns(book, small, launch_ns / calls if calls else 0.0),
+        own_code_ns=sum(map(shares.estimate, (Category.INPUT, Category.IDLE))) * shares.step_ns,
     )
 
 

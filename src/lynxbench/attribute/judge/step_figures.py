@@ -149,6 +149,10 @@ class StepFigures:
             return traced_ns / self.traced_ns * self.book.usual_ns
         return traced_ns / self.traced_kernels_ns * self.shares.total(*KERNELS) * self.shares.step_ns
 
+    def reason_of(self, cause: CategoryCause) -> str:
+        """Why a cause lies in its layer, in the words of the edition."""
+        return cause.surer if cause.surer and self.rules < TOLD else cause.why
+
     def range_without(self, removed_ns: float, launches: float = 0.0) -> Interval:
         """The gain of a step without so much of its kernels' time; the host may then be what it takes."""
         if self.host is not None:
@@ -169,6 +173,8 @@ class StepFigures:
             removed_ns = (self.shares.estimate(cause) - self.residual(cause)) * self.host.step_ns
             gain = predict_range(self.host.gain_without(removed_ns), self.rules)
             most = self.host.gain_of_merging if cause is Category.LAUNCH else 1.0
+            if cause in (Category.INPUT, Category.IDLE) and self.rules >= TOLD:
+                most = self.host.gain_of_preparing
             return dataclasses.replace(gain, high=max(gain.high, most))
         if self.parts is None:
             return predict_range(speedup(self.shares.estimate(cause) - self.residual(cause)), self.rules)
@@ -258,7 +264,7 @@ def measure_steps(
     fusion = find_fusion(book, joined=rules >= ACCOUNTED, summed=rules >= SUMMED)
     launched = launched_operators(book, on_host=rules >= TOLD) if rules >= NEEDED else ()
     unread = find_unread(launched, book.usual_ns, diagonals=rules >= LINEAR)
-    host = measure_host_parts(book, shares) if rules >= HOST_ENDS else None
+    host = measure_host_parts(book, shares, allocated=rules >= TOLD) if rules >= HOST_ENDS else None
     dear = find_dear_order(launched) if rules >= LINEAR else None
     avoidable = (
         find_avoidable(book, newer=rules >= STRUCTURED, masked=rules >= TOLD) if rules >= FLOW and not damaged else None

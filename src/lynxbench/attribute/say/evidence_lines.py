@@ -36,6 +36,8 @@ SATURATED = 0.6
 """Units at this share of the measured ceiling count as saturated."""
 WORTH_A_LINE = 0.05
 """Share of the steps that operators on the host must take beside a device before they are told of."""
+SHOWN_SHARE = 0.005
+"""Less is printed as nought, and told of by nobody."""
 MOST_NAMES = 3
 ROUNDED = 1.02
 """Two figures that differ by less are printed alike."""
@@ -82,7 +84,8 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     if figures.contention is not None:
         lines.append(_contention(figures.contention))
     if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):
-        lines.append(f"the symptom shows in layer {cause.symptom}, the cause lies in layer {cause.layer}: {cause.why}")
+        why = figures.reason_of(cause)
+        lines.append(f"the symptom shows in layer {cause.symptom}, the cause lies in layer {cause.layer}: {why}")
     lines += _assumptions(book, shares, efficiency) if unseen is None else [f"not recorded: {unseen.what}"]
     if tiling.misnested:
         lines.append(f"{tiling.misnested} events outlast the one around them: a clock jumped, or threads were mixed up")
@@ -240,10 +243,10 @@ def _hidden(figures: StepFigures) -> list[str]:
 
 def _achieved(book: TimeBook, efficiency: KernelEfficiency, rules: int) -> list[str]:
     lines = []
-    if efficiency.above_ceiling_ns > 0:
-        share = efficiency.above_ceiling_ns / max(1.0, sum(efficiency.taken_ns.values()))
-        cached = efficiency.cached_ns / max(1.0, sum(efficiency.taken_ns.values()))
-        told = f"; what bounds {cached:.0%} of it is not known" if cached else "; counted as at the ceiling"
+    share = efficiency.above_ceiling_ns / max(1.0, sum(efficiency.taken_ns.values()))
+    if share > (SHOWN_SHARE if rules >= TOLD else 0.0):
+        cached = efficiency.cached_ns / efficiency.above_ceiling_ns
+        told = f"; what bounds {cached:.0%} of that is not known" if cached else "; counted as at the ceiling"
         lines.append(f"{share:.0%} of the kernels' time beats the ceiling (operands in cache){told}")
     for category, verb, unit in (
         (Category.COMPUTE, "arithmetic-bound operators achieve", "GFLOP/s"),

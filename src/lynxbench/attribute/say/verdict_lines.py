@@ -105,7 +105,9 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
-        candidates=() if damaged or unseen is not None else _candidates(_behind(draft, shares, taken_as_needed), owner),
+        candidates=()
+        if damaged or unseen is not None
+        else _candidates(_behind(draft, figures, taken_as_needed), owner),
         wall_ms_per_step=book.usual_ns / 1e6,
         unprofiled_ms_per_step=figures.step_ms,
         steps=len(book),
@@ -168,11 +170,12 @@ def _percent(share: Interval) -> str:
     return f"{low}–{high} %" if high - low >= 2 else f"{round(share.estimate * 100)} %"
 
 
-def _behind(draft: VerdictDraft, shares: Shares, taken_as_needed: bool) -> dict[Layer, str]:
+def _behind(draft: VerdictDraft, figures: StepFigures, taken_as_needed: bool) -> dict[Layer, str]:
     """The cause first, its rivals, then the causes of other categories that take a tenth of the step or more."""
     reasons: dict[Layer, str] = {}
+    shares = figures.shares
     if draft.cause.layer is not None:
-        reasons[draft.cause.layer] = draft.cause.why
+        reasons[draft.cause.layer] = figures.reason_of(draft.cause)
     if taken_as_needed:
         usual = dict(draft.cause.rivals).get(Layer.APPLICATION)
         reasons[Layer.APPLICATION] = NEEDLESS if usual is None else f"{NEEDLESS}; {usual}"
