@@ -1,14 +1,14 @@
 """Structure that products ignore, work that is the same in each step, places picked by index: is it named, and rightly?
 
-    python benchmarks/attribution_structure.py [--set first|second|third] [--case NAME ...] [--rules 12 13] [--steps 6]
-        [--evidence]
+    python benchmarks/attribution_structure.py [--set first|second|third|fourth] [--case NAME ...] [--rules 14 15]
+        [--steps 6] [--evidence]
 
-Each step of a set (attribution_structure_steps.py, attribution_structure_second.py, _third.py) goes through the
-callable engine: it is timed bare, profiled, followed and judged against ceilings measured in the same process. A
-planted one is timed against its fix in turns, and its fix must give the same. A planted step is right where it is
-called software-bound with the application as its layer, or undetermined; none whose fix gains 1.3 may be called
-hardware-bound. A healthy one is right where the newest of the rules blames the application of nothing that the older
-do not. Exit 1 where a planted step is called hardware-bound, or a healthy one is blamed.
+Each step of a set (attribution_structure_steps.py, _second.py, _third.py, _fourth.py) goes through the callable engine:
+it is timed bare, profiled, followed and judged against ceilings measured in the same process. A planted one is timed
+against its fix in turns, and its fix must give the same. A planted step is right where it is called software-bound with
+the application as its layer, or undetermined; none whose fix gains 1.3 may be called hardware-bound. A healthy one is
+right where the newest of the rules blames the application of nothing that the older do not; how many are called
+software-bound, whoever is blamed, is counted besides. Exit 1 where a planted step is called hardware-bound, or a healthy one is blamed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+import attribution_structure_fourth as fourth
 import attribution_structure_second as second
 import attribution_structure_steps as first
 import attribution_structure_third as third
@@ -37,8 +38,9 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES
 
 SOFTWARE_GAIN = 1.3
-SETS = {name: room.PLANTED | room.HEALTHY for name, room in (("first", first), ("second", second), ("third", third))}
-STEPS = SETS["first"] | SETS["second"] | SETS["third"]
+ROOMS = {"first": first, "second": second, "third": third, "fourth": fourth}
+SETS = {name: room.PLANTED | room.HEALTHY for name, room in ROOMS.items()}
+STEPS = {name: step for steps in SETS.values() for name, step in steps.items()}
 sys.modules.setdefault("attribution_structure", sys.modules[__name__])
 globals().update({name.replace("-", "_"): step for name, step in STEPS.items()})
 
@@ -104,7 +106,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     wrong = dict.fromkeys(options.rules, 0)
-    named, inside, among = (dict.fromkeys(options.rules, 0) for _ in range(3))
+    named, inside, among, blamed_well, well = (dict.fromkeys(options.rules, 0) for _ in range(5))
     for name in options.case or SETS[options.set]:
         found, gain = judge(name, options.rules, options.steps)
         for edition, one in found.items():
@@ -113,6 +115,8 @@ def main() -> int:
             was_blamed = before.bound is Bound.SOFTWARE and before.layer is Layer.APPLICATION
             if gain is None:
                 bad = blamed and not was_blamed
+                blamed_well[edition] += one.bound is Bound.SOFTWARE
+                well[edition] += 1
             else:
                 bad = one.bound is Bound.HARDWARE and gain >= SOFTWARE_GAIN
                 named[edition] += blamed
@@ -130,7 +134,7 @@ def main() -> int:
     for edition in options.rules:
         print(
             f"edition {edition}: {named[edition]} of {among[edition]} planted named, gain inside in {inside[edition]}; "
-            f"wrong: {wrong[edition]}"
+            f"of {well[edition]} healthy {blamed_well[edition]} software-bound; wrong: {wrong[edition]}"
         )
     return 1 if wrong[options.rules[-1]] else 0
 

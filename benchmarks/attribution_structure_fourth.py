@@ -319,13 +319,13 @@ PLANTED: dict[str, Step] = {
     "outliers": Step(_measured, _outliers, _outliers_fixed),
     "area": Step(lambda: {"scores": draw(8, 5000), "true": torch.rand(8, 5000) < 0.4}, _area, _area_fixed),
     "averaged": Step(_series, _averaged, lambda s, index: s.series[index % 8] @ s.decays),
-    "coded": Step(lambda: {"codes": torch.randint(-8, 8, (8, 128, 384)), "grid": torch.randint(-8, 8, (384, 256))},
+    "coded": Step(lambda: {"codes": torch.randint(-8, 8, (8, 64, 384)), "grid": torch.randint(-8, 8, (384, 256))},
         lambda s, index: (s.codes[index % 8] @ s.grid) * 0.01,
         lambda s, index: (s.codes[index % 8].float() @ s.grid.float()) * 0.01),
     "phased": Step(lambda: {"phases": draw(8, 256, 1024)}, lambda s, index: torch.exp(1j * s.phases[index % 8]).real,
         lambda s, index: s.phases[index % 8].cos()),
     "answered": Step(_chat, _answered, _answered_fixed),
-    "moved": Step(lambda: {"places": draw(9_000_000), "speeds": draw(9_000_000)}, _moved,
+    "moved": Step(lambda: {"places": draw(8_500_000), "speeds": draw(8_500_000)}, _moved,
         lambda s, _: s.places.add_(s.speeds, alpha=0.01)[:100]),
     "turned-about": Step(
         lambda: {"frames": draw(8, 16, 192, 500), "gains": 1.0 + 0.1 * draw(3, 192)}, _turned_about, _turned_about_fixed
