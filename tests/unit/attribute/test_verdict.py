@@ -167,6 +167,20 @@ def test_level_categories_are_weak(
     assert "level with memory_bandwidth" in said.sentence
 
 
+@pytest.mark.parametrize(("bare_ms", "weak"), [(42.5, False), (40.0, False), (20.0, True)])
+def test_a_machine_that_was_slower_while_it_was_profiled_weakens_the_verdict(
+    write_trace: Write, make_event: Make, make_operands: Make, ceilings: tuple[Ceiling, ...], bare_ms: float, weak: bool
+) -> None:
+    shape = make_operands((10_000_000,))
+    fill = lambda at: [make_event("aten::tanh", at + 10 + i * 4_300, 4_200, **shape) for i in range(10)]  # noqa: E731
+    path = write_trace(steps(make_event, fill, 43.1))
+    said, older = attribute(path, ceilings, bare_ms), attribute_by(14, path, ceilings, bare_ms)
+    assert (said.bound, said.weak) == (Bound.SOFTWARE, weak)
+    assert ("far longer while it was profiled" in said.sentence) is weak
+    assert "no category dominates" not in said.sentence
+    assert not older.weak
+
+
 def test_chains_of_passes_call_for_fusion(
     write_trace: Write, make_event: Make, make_operands: Make, ceilings: tuple[Ceiling, ...]
 ) -> None:

@@ -29,6 +29,8 @@ WORTH_CHANGING = 1.3
 """A step that a change of code makes so much faster is not hardware-bound."""
 MISNESTED_LIMIT = 0.01
 """Share of a trace's events that may outlast the one around them before its clock is not believed."""
+UNLIKE = 1 / 3
+"""Share of a profiled step that neither the profiler nor the bare step explains: half as long again."""
 MOSTLY_SOFTWARE = 0.6
 """A step of which the hardware's ceilings account for less than the rest is software's, whatever leads its shares."""
 REPLAYED = 4
@@ -148,6 +150,11 @@ class StepFigures:
         if not self.shares.known:
             return traced_ns / self.traced_ns * self.book.usual_ns
         return traced_ns / self.traced_kernels_ns * self.shares.total(*KERNELS) * self.shares.step_ns
+
+    @property
+    def profiled_otherwise(self) -> bool:
+        """Whether the machine was so much slower while the step was profiled that its shares are in doubt."""
+        return self.shares.unexplained >= UNLIKE
 
     def reason_of(self, cause: CategoryCause) -> str:
         """Why a cause lies in its layer, in the words of the edition."""

@@ -33,6 +33,7 @@ from lynxbench.attribute.judge.step_figures import (
     REPLAYED,
     SOFTWARE,
     STRUCTURED,
+    TOLD,
     StepFigures,
     VerdictDraft,
 )
@@ -63,6 +64,8 @@ def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
         draft = dataclasses.replace(draft, predicted=True)
     if figures.contention is not None and figures.contention.matters:
         return _contended(draft, figures.contention, rules)
+    if rules >= TOLD and figures.profiled_otherwise:
+        return dataclasses.replace(draft, weak=True)
     return draft
 
 

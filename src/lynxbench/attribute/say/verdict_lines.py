@@ -10,8 +10,8 @@ from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.server_figures import ServedFigures
 from lynxbench.attribute.judge.server_verdict import ServerVerdict
-from lynxbench.attribute.judge.step_figures import HELD_UP, HOST_ENDS, NEEDED, SUMMED, StepFigures, VerdictDraft
-from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.judge.step_figures import HELD_UP, HOST_ENDS, NEEDED, SUMMED, TOLD, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, TimeBook
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import (
     account_evidence,
@@ -82,7 +82,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
     certain = not damaged and draft.bound is not Bound.UNDETERMINED
     layer = cause.layer if certain else None
     unseen = book.tiling.trace.unseen
-    sentence = _sentence(draft, shares, damaged, unseen is not None)
+    sentence = _sentence(draft, figures, damaged, unseen is not None)
     taken_as_needed = figures.rules >= NEEDED and draft.bound is Bound.HARDWARE
     if taken_as_needed:
         sentence += f"; {NOT_TOLD}"
@@ -116,8 +116,8 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
     )
 
 
-def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) -> str:
-    share, cause = shares.of[draft.bottleneck], draft.cause
+def _sentence(draft: VerdictDraft, figures: StepFigures, damaged: bool, unseen: bool) -> str:
+    share, cause = figures.shares.of[draft.bottleneck], draft.cause
     amount = _percent(share)
     text = causes.CAUSES[draft.bottleneck].takes(amount)
     if unseen and draft.bottleneck is Category.UNATTRIBUTED:
@@ -136,14 +136,24 @@ def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) 
         text += f", {draft.reason}"
     elif draft.reason and (draft.bound is Bound.UNDETERMINED or draft.reason.startswith("at their ceilings")):
         text += f"; {draft.reason}"
-    if draft.weak:
-        close = share.estimate - causes.CLEAR_LEAD
-        level = [c.value for c in shares.of if c is not draft.bottleneck and shares.estimate(c) > close]
-        other = HELD_UP.get(draft.bottleneck) if cause is causes.BOTH_LEVEL.get(draft.bottleneck) else None
-        if other is not None and other.value not in level:
-            level.append(f"{other.value} by its range of {_percent(shares.of[other])}")
-        text += f" (weak: no category dominates{', level with ' + ' and '.join(level) if level else ''})"
-    return f"{_lead(draft.bound)}: {text}"
+    return f"{_lead(draft.bound)}: {text}{_weak(draft, figures) if draft.weak else ''}"
+
+
+def _weak(draft: VerdictDraft, figures: StepFigures) -> str:
+    """Why a verdict is weak, in brackets."""
+    shares = figures.shares
+    close = shares.estimate(draft.bottleneck) - causes.CLEAR_LEAD
+    level = [c.value for c in shares.of if c is not draft.bottleneck and shares.estimate(c) > close]
+    other = HELD_UP.get(draft.bottleneck) if draft.cause is causes.BOTH_LEVEL.get(draft.bottleneck) else None
+    if other is not None and other.value not in level:
+        level.append(f"{other.value} by its range of {_percent(shares.of[other])}")
+    if level or figures.rules < TOLD or shares.estimate(draft.bottleneck) < causes.DOMINANT:
+        return f" (weak: no category dominates{', level with ' + ' and '.join(level) if level else ''})"
+    if figures.contention is not None and figures.contention.matters:
+        return f" (weak: {figures.contention.why})"
+    if figures.profiled_otherwise:
+        return " (weak: the step took far longer while it was profiled than the profiler explains)"
+    return "" if draft.bound is Bound.UNDETERMINED else " (weak)"
 
 
 def _fix(draft: VerdictDraft, figures: StepFigures) -> tuple[str, ...]:
