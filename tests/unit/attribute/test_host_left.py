@@ -133,6 +133,20 @@ def test_products_in_64_bits_are_the_applications_without_a_ceiling_of_their_own
     assert before.bound is Bound.UNDETERMINED
 
 
+@pytest.mark.parametrize("dtype", ["long int", "int", "short int"])
+def test_products_of_whole_numbers_are_the_applications(
+    make_event: Make, make_operands: Make, attribute: Judge, dtype: str
+) -> None:
+    """A product that floating point takes 1.5 ms for, in 40."""
+    events = steps(make_event, 41_500.0, product(make_operands, 40_000.0, dtype))
+    said, before = (attribute(events, 41.5, rules) for rules in (15, 14))
+    assert (said.bottleneck, said.bound, said.layer) == (Category.COMPUTE, Bound.SOFTWARE, Layer.APPLICATION)
+    assert "whole numbers" in said.sentence
+    assert "floating point" in said.next_step
+    assert said.gain_if_removed.low < 41.5 / 2 < said.gain_if_removed.high
+    assert before.bound is Bound.UNDETERMINED
+
+
 @pytest.mark.parametrize(("took_us", "dtype"), [(1600.0, "double"), (4000.0, "float")])
 def test_wide_products_that_are_quick_enough_and_narrow_ones_are_not(
     make_event: Make, make_operands: Make, attribute: Judge, took_us: float, dtype: str

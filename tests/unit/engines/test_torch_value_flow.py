@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -289,6 +290,58 @@ def frozen_layers_cleared_at_the_end(p: Parts) -> None:
     p.net(p.x).square().mean().backward()
     head.step()
     p.net.zero_grad()
+
+
+def head_alone(p: Parts, between: Callable[[], object] = lambda: None) -> None:
+    head = torch.optim.SGD(p.net[4].parameters(), lr=0.1)
+    head.zero_grad()
+    p.net(p.x).square().mean().backward()
+    between()
+    head.step()
+
+
+def head_alone_and_all_emptied(p: Parts) -> None:
+    head_alone(p)
+    p.net.zero_grad(set_to_none=False)
+
+
+def head_alone_and_all_clipped(p: Parts) -> None:
+    head_alone(p, lambda: nn.utils.clip_grad_norm_(p.net.parameters(), 1.0))
+
+
+def head_in_turn_with_the_others(p: Parts) -> None:
+    p.kept = 1 - (p.kept or 0)
+    layers = p.net[4] if p.kept else p.net[:4]
+    some = torch.optim.SGD(layers.parameters(), lr=0.1)
+    p.net(p.x).square().mean().backward()
+    some.step()
+    some.zero_grad()
+
+
+def head_alone_and_another_looked_at(p: Parts) -> None:
+    head_alone(p)
+    p.other[0, 0] = p.net[0].weight.grad[0, 0]
+    p.other[0, 1] = p.net[2].weight.grad[0, 0] + p.net[0].bias.grad[0] + p.net[2].bias.grad[0]
+
+
+@pytest.mark.parametrize("step", [head_alone, head_alone_and_all_emptied])
+def test_gradients_that_only_gather_are_read_by_nobody(step: Callable[[Parts], object]) -> None:
+    """The optimiser empties those that it holds alone, and the others grow from step to step."""
+    parts = Parts()
+    step(parts)
+    unread = counted(lambda _: step(parts), "unread")
+    assert unread == {"mm": 4, "sum": 2, "gelu_backward": 2, "add_": 4}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [head_alone_and_all_clipped, head_in_turn_with_the_others, head_alone_and_another_looked_at],
+)
+def test_gradients_that_gather_and_are_read_are_not(step: Callable[[Parts], object]) -> None:
+    parts = Parts()
+    for _ in range(2):
+        step(parts)
+    assert counted(lambda _: step(parts), "unread") == {}
 
 
 def gradients(p: Parts, x: torch.Tensor) -> None:

@@ -49,8 +49,8 @@ COPIED, PICKED, MASKED, RELAID, UNREAD, ORDERED, DEAR_ORDER, HIDDEN = (
 DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
     _TABLE[name] for name in ("done_again", "unused", "zeros", "split", "small_work")
 )
-WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED, MASKED_RESULTS = (
-    _TABLE[name] for name in ("structure", "constant", "sliced", "dropped")
+WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED, MASKED_RESULTS, WHOLE_PRODUCTS = (
+    _TABLE[name] for name in ("structure", "constant", "sliced", "dropped", "whole_numbers")
 )
 UNREAD_DIAGONAL = replace(
     UNREAD,

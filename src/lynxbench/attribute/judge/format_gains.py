@@ -22,7 +22,11 @@ WORTH_NARROWING = 2.0
 """TF32 must be this much faster on a bare product before it is proposed."""
 
 
-def gain_of_contracts_format(figures: StepFigures) -> Interval | None:
+WHOLE_NUMBERS = ("long int", "int", "short int")
+"""The profiler's words for whole numbers, which no library of products takes on a CPU."""
+
+
+def gain_of_contracts_format(figures: StepFigures, dtypes: tuple[str, ...] = (WIDE,)) -> Interval | None:
     """What a step on a CPU gains whose products are in 64 bits, though the contract asks for fewer; None where little.
 
     Their own ceiling need not be known: they are held against that of the contract's precision. Passes over such
@@ -31,7 +35,7 @@ def gain_of_contracts_format(figures: StepFigures) -> Interval | None:
     book, fast = figures.book, figures.book.ceilings.named("matmul", figures.book.ceilings.precision)
     if figures.host is None or not fast:
         return None
-    wide = [(g, g.work) for g in book.groups if g.category in KERNELS and g.work is not None and g.work.dtype == WIDE]
+    wide = [(g, g.work) for g in book.groups if g.category in KERNELS and g.work is not None and g.work.dtype in dtypes]
     products = [(g, work) for g, work in wide if g.category is Category.COMPUTE]
     wall_ns = float(book.wall_ns.sum())
     share = sum(g.self_ns for g, _ in products) / wall_ns if wall_ns else 0.0

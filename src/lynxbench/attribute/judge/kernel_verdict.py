@@ -23,16 +23,23 @@ from lynxbench.attribute.judge.causes import (
     UNFUSED,
     UNREAD,
     UNREAD_DIAGONAL,
+    WHOLE_PRODUCTS,
     WIDER,
     gain_of,
     speedup,
 )
-from lynxbench.attribute.judge.format_gains import gain_of_contracts_format, gain_of_narrower, narrower_formats
+from lynxbench.attribute.judge.format_gains import (
+    WHOLE_NUMBERS,
+    gain_of_contracts_format,
+    gain_of_narrower,
+    narrower_formats,
+)
 from lynxbench.attribute.judge.gain_range import cap_range
 from lynxbench.attribute.judge.least_time import WholeStep
 from lynxbench.attribute.judge.needless_work import (
     find_expansion,
     find_masked,
+    find_own_copies,
     find_picking,
     find_relaid,
     find_reordered,
@@ -56,7 +63,7 @@ from lynxbench.attribute.judge.step_figures import (
     VerdictDraft,
 )
 from lynxbench.attribute.judge.time_book import KERNELS
-from lynxbench.attribute.read.operator_names import OperatorKind, is_ordering, is_relocation
+from lynxbench.attribute.read.operator_names import OperatorKind, computes_function, is_ordering, is_relocation
 from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, Category
 from lynxbench.model.interval import Interval
 
@@ -69,6 +76,9 @@ WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 CAUSAL = 0.5
 """Share of the pairs of positions that a causal mask leaves; most masks that are square are causal."""
+MOSTLY_FUNCTIONS = 0.5
+"""Of what passes on a CPU take beyond moving their operands: where functions of the elements take that much of it, they
+may need it."""
 MOST_UNKNOWN = 1.0 - 1.0 / WORTH_CHANGING
 """Share of a step in kernels of unknown work beyond which a gain of 1.3 cannot be excluded."""
 
@@ -133,6 +143,9 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     narrowed = gain_of_contracts_format(figures) if rules >= HOST_ENDS else None
     if narrowed is not None:
         return VerdictDraft(top, Bound.SOFTWARE, WIDER, weak, narrowed)
+    narrowed = gain_of_contracts_format(figures, WHOLE_NUMBERS) if rules >= TOLD else None
+    if narrowed is not None:
+        return VerdictDraft(top, Bound.SOFTWARE, WHOLE_PRODUCTS, weak, narrowed)
     hidden = figures.hidden if not efficiency.is_known else {}
     if sum(hidden.values()) >= DOMINANT:
         return _judge_hidden(figures, top, weak, hidden)
@@ -185,11 +198,26 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         gain = dataclasses.replace(gain, high=max(gain.high, speedup(unknown)))
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     if reached <= FAR_BELOW_CEILING:
+        if rules >= TOLD and _short_by_functions(figures) > MOSTLY_FUNCTIONS:
+            reason = "far below the ceiling of the memory, but what functions compute of each element, nobody measured"
+            return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
         if rules >= REPLAYED:
             faster_ns = both * (efficiency.coverage if rules >= TOLD else 1.0) * (1.0 - usual) * shares.step_ns
             gain = _perhaps(cap_range(figures.range_without(faster_ns), gain.high), rules)
         return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
     return _judge_between(figures, top, gain, weak, rules)
+
+
+def _short_by_functions(figures: StepFigures) -> float:
+    """Of what a step on a CPU takes beyond its ceilings, the part of passes that compute functions of each element."""
+    whole = functions = 0.0
+    for group in figures.book.groups:
+        if group.attainable_ns is None or group.category not in KERNELS:
+            continue
+        short_ns = max(0.0, group.self_ns - group.attainable_ns)
+        whole += short_ns
+        functions += short_ns * computes_function(group.name)
+    return functions / whole if figures.host is not None and whole else 0.0
 
 
 def _perhaps(gain: Interval, rules: int) -> Interval:
@@ -275,9 +303,13 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     removable = max(SOFTWARE, key=shares.estimate)
     slow = shares.total(*KERNELS) - floor
     if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
+        if rules >= TOLD:  # nothing shows that somebody has written faster ones
+            reached = figures.efficiency.overall
+            reason = f"its operators reach {reached:.0%} of the measured ceiling: neither near it nor far below"
+            return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
         faster_ns = shares.total(*KERNELS) * (1.0 - figures.efficiency.overall / TYPICAL_EFFICIENCY) * shares.step_ns
         if rules >= REPLAYED:
-            gain = _perhaps(cap_range(figures.range_without(max(0.0, faster_ns)), gain.high), rules)
+            gain = cap_range(figures.range_without(max(0.0, faster_ns)), gain.high)
         cause = BELOW_CEILING if rules >= SUMMED else SLOW_KERNELS
         return VerdictDraft(top, Bound.SOFTWARE, cause, True, gain, reason)
     older = gain_of(shares.of[removable], figures.residual(removable))
@@ -337,8 +369,9 @@ def _copies(figures: StepFigures) -> tuple[float, float]:
     moved = [group for group in copies if is_relocation(group.name)]
     share = sum(group.self_ns for group in moved) / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
     again_ns, again = _reordered(figures)
-    share += again_ns * len(book) / float(book.wall_ns.sum()) if again else 0.0
-    return share, sum(group.calls for group in moved) / len(book) + again
+    own_ns, own = find_own_copies(book) if figures.rules >= TOLD else (0.0, 0.0)
+    share += (again_ns - own_ns) * len(book) / float(book.wall_ns.sum()) if again or own else 0.0
+    return share, sum(group.calls for group in moved) / len(book) + again - own
 
 
 def _reordered(figures: StepFigures) -> tuple[float, float]:

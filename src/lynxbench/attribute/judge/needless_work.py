@@ -1,5 +1,7 @@
 """Work that a step could do without, as operands and kernels show it: look-ups by products, layouts, copies, masks."""
 
+import numpy as np
+
 from lynxbench.attribute.judge.time_book import TimeBook
 from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, is_layout, operator_kind
@@ -53,6 +55,26 @@ def find_relaid(book: TimeBook) -> tuple[float, float]:
     relaid = [calls for calls in book.tiling.calls if is_layout(calls.kernel or "")]
     took = sum(int(calls.took_ns.sum()) for calls in relaid)
     return took / len(book), sum(len(calls.took_ns) for calls in relaid) / len(book)
+
+
+def find_own_copies(book: TimeBook) -> tuple[float, float]:
+    """Nanoseconds and calls a step on the host in copies inside a convolution: it turns its operands for itself."""
+    trace = book.tiling.trace
+    outer = trace.rows_named("aten::_convolution".__eq__, EventKind.OPERATOR)
+    if book.tiling.on_device or not len(outer):
+        return 0.0, 0.0
+    outer = outer[np.argsort(trace.start_ns[outer], kind="stable")]
+    begins, ends = trace.start_ns[outer], trace.end_ns[outer]
+    took = count = 0
+    for calls in book.tiling.calls:
+        if calls.operator is None or operator_kind(calls.operator) is not OperatorKind.COPY:
+            continue
+        at = np.searchsorted(begins, trace.start_ns[calls.rows], side="right") - 1
+        inside = (at >= 0) & (trace.end_ns[calls.rows] <= ends[np.maximum(at, 0)])
+        inside &= trace.thread[calls.rows] == trace.thread[outer[np.maximum(at, 0)]]
+        took += int(calls.took_ns[inside].sum())
+        count += int(inside.sum())
+    return took / len(book), count / len(book)
 
 
 # --- rows in another order --------------------------------------------------------------------------------------------

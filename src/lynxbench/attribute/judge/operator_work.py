@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from lynxbench.attribute.judge.convolution_work import WRAPPERS, estimate_convolution
 from lynxbench.attribute.judge.roofline import OperatorWork
 from lynxbench.attribute.read.operands import (
     DEFAULT_ITEM_BYTES,
@@ -36,12 +37,19 @@ _INTEGERS = re.compile(r"\[(\s*-?\d+\s*(?:,\s*-?\d+\s*)*)\]")
 
 
 def estimate_work(
-    name: str, kind: OperatorKind, call: OperatorCall, *, broadcast: bool = True, scans: bool = True
+    name: str,
+    kind: OperatorKind,
+    call: OperatorCall,
+    *,
+    broadcast: bool = True,
+    scans: bool = True,
+    convolutions: bool = True,
 ) -> OperatorWork | None:
     """The work of one call, or None where the operands do not tell.
 
     `broadcast`: a pass writes what its operands make together, and not only as much as the largest of them. `scans`:
-    running sums and their kind write as much as they read.
+    running sums and their kind write as much as they read. `convolutions`: each by its own order of lists, transposed
+    ones too, and backward what is asked for.
     """
     if not call.tensors:
         return None
@@ -51,6 +59,8 @@ def estimate_work(
             work = _estimate_onnx(short, kind, call)
         else:
             rule = _scan if scans and short in SCANS else _RULES.get(short)
+            if convolutions and ("conv" in short if kind is OperatorKind.PRODUCT else short in WRAPPERS):
+                rule = estimate_convolution
             rule = rule or (_product_rule(short) if kind is OperatorKind.PRODUCT else _BY_KIND.get(kind))
             work = rule(short, call) if rule is not None else None
             if broadcast and rule is _elementwise and work is not None:
@@ -141,7 +151,7 @@ def _attention(short: str, call: OperatorCall) -> OperatorWork | None:
 
 
 def _convolution(short: str, call: OperatorCall) -> OperatorWork | None:
-    """Output positions times the products under one of them; positions follow from padding, stride and dilation."""
+    """As editions of the rules before 15 estimated it: right of the usual operators alone."""
     if "backward" in short:
         grad, x, weight = (call.tensor(i) for i in range(3))
         moved = grad.footprint + x.footprint + weight.footprint

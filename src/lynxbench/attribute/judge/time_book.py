@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lynxbench.attribute.judge.hidden_work import hidden_category, is_hidden
 from lynxbench.attribute.judge.operator_work import estimate_work
-from lynxbench.attribute.judge.roofline import Ceilings, OperatorWork, attain, is_tiny
+from lynxbench.attribute.judge.roofline import TINY_OPERATOR_NS, Attainable, Ceilings, OperatorWork, attain, is_tiny
 from lynxbench.attribute.read.dataflow import Key
 from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, is_skinny, kernel_kind, operator_kind
@@ -29,6 +29,8 @@ HOST_CATEGORIES = (Category.LAUNCH, Category.ALLOCATOR)
 """Where the begin and end of an event are recorded: between operators and in those that do little themselves."""
 REMOVABLE = 0.9
 """Share of the host's time that a correction may take at most: a step without any dispatch does not exist."""
+LEAST_OWN_PART = 0.5
+"""Of the least time of its work, what a wrapper takes at least that does it itself: no ceiling is that far too high."""
 CORRECTION_MATTERS = 0.03
 """A correction that moves no share by more than this is not worth a word."""
 NOTCH = 1.57
@@ -138,7 +140,7 @@ class _Estimate:
     def __call__(self, name: str, kind: OperatorKind, call: OperatorCall) -> OperatorWork | None:
         if self.hides(name, kind, call):
             return None
-        work = estimate_work(name, kind, call, broadcast=self.broadcast, scans=self.scans)
+        work = estimate_work(name, kind, call, broadcast=self.broadcast, scans=self.scans, convolutions=self.hidden)
         if self.hidden and work is not None:  # what lies in several windows is read once
             again = sum(tensor.footprint - tensor.span_bytes for tensor in call.tensors)
             work = dataclasses.replace(work, read_bytes=max(0.0, work.read_bytes - again)) if again else work
@@ -232,7 +234,8 @@ def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimat
     best = attain(work, ceilings) if work is not None else None
     tiny = is_tiny(usual, best.ns if best is not None else None)
     hidden = estimate.hides(name, kind, calls.call)
-    if kind is OperatorKind.DISPATCH and calls.is_leaf and work is not None and not tiny:
+    itself = calls.is_leaf or (estimate.hidden and _did_it(usual, best))
+    if kind is OperatorKind.DISPATCH and work is not None and not tiny and itself:
         kind = OperatorKind.PRODUCT  # a wrapper that did the work itself: some back ends show no inner operator
     if kind in _BY_KIND:
         category = _BY_KIND[kind]
@@ -248,6 +251,11 @@ def _classify_operator(calls: AlikeCalls, ceilings: Ceilings, estimate: _Estimat
         category = Category.COMPUTE if kind is OperatorKind.PRODUCT else Category.MEMORY_BANDWIDTH
     attainable = best.ns * len(took) if best is not None and best.exact and category in KERNELS else None
     return OperatorGroup(name, kind, category, len(took), int(took.sum()), work, attainable, hidden=hidden)
+
+
+def _did_it(took_ns: float, best: Attainable | None) -> bool:
+    """Whether a wrapper that calls others worked for so long itself that none of them can have done the work."""
+    return best is not None and took_ns > TINY_OPERATOR_NS and took_ns >= LEAST_OWN_PART * best.ns
 
 
 # --- what bounds an activity of the device --------------------------------------------------------------------------

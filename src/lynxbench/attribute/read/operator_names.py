@@ -175,6 +175,7 @@ _HIDDEN, _NOT_HIDDEN = _TABLE["hidden"].split(), frozenset(_TABLE["not_hidden"].
 _HIDDEN_NAMES = frozenset(word for word in _HIDDEN if not word.endswith("*"))
 _HIDDEN_STARTS = tuple(word[:-1] for word in _HIDDEN if word.endswith("*"))
 _DRAWN: frozenset[str] = frozenset(_TABLE["drawn"].split())
+_FUNCTIONS: frozenset[str] = frozenset(_TABLE["functions"].split())
 
 
 def hides_work(operator: str) -> bool:
@@ -190,6 +191,12 @@ def draws_numbers(operator: str) -> bool:
     """Whether an operator of torch fills its operand with random numbers."""
     space, _, short = operator.partition("::")
     return space in _MATHS and short.partition(".")[0] in _DRAWN
+
+
+def computes_function(operator: str) -> bool:
+    """Whether a pass of torch computes a function of each element that takes more than a few operations."""
+    space, _, short = operator.partition("::")
+    return space in _MATHS and short.partition(".")[0] in _FUNCTIONS
 
 
 def is_many_passes(operator: str) -> bool:

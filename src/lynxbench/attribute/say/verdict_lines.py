@@ -39,6 +39,7 @@ _OF_CAUSE = {
     causes.UNFUSED: ", much of it for intermediate results that fused operators avoid",
     causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
     causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
+    causes.WHOLE_PRODUCTS: ", most of it by products of whole numbers",
     causes.COPIED: ", much of it only to copy what was in memory before",
     causes.RELAID: ", much of it only to lay data out anew for the kernels that compute",
     causes.PICKED: ", to pick rows by multiplying with ones and zeros",

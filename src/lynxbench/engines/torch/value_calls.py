@@ -20,7 +20,7 @@ MOST_VISITS = 5_000_000
 class Memory:
     """One storage. Only weakly held: as long as this lives its address is no other's, but its bytes may go."""
 
-    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "weak", "writer")
+    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "used", "weak", "writer")
 
     def __init__(self, weak: StorageWeakRef, content: int) -> None:
         self.weak = weak
@@ -30,6 +30,8 @@ class Memory:
         self.maker: Call | None = None
         """The call whose result it is."""
         self.read = False
+        self.used = False
+        """Read by something else than what adds to it in a backward pass, or empties it."""
         self.blank = False
         self.gradient = False
         self.own = False

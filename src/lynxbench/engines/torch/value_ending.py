@@ -33,6 +33,8 @@ class EndedStep:
     """… that no operator had read."""
     gradients: tuple[Call, ...]
     """Those of weights that were left for whatever comes next, though the step used others."""
+    gathered: tuple[Call, ...]
+    """What added to gradients that were there before, in a step that changed other weights."""
     uses: bool
     """Whether the step uses gradients: it trains."""
 
@@ -82,7 +84,8 @@ def end_step(step: FollowedStep, memories: Memories, returned: bool) -> EndedSte
         call.node for call in step.calls if call.node in dropped and call.unread and call.key not in kept
     )
     left = tuple(call for call in step.calls if uses and call.unread and _is_gradient(call))
-    return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left, bool(uses))
+    gathered = tuple(call for call in step.calls if step.trained and _gathers(call))
+    return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left, gathered, bool(uses))
 
 
 def _find_gradients(step: FollowedStep, memories: Memories) -> bool:
@@ -99,7 +102,7 @@ def _find_gradients(step: FollowedStep, memories: Memories) -> bool:
             continue
         memory.gradient = True
         if any(one > other for one, other in zip(_holders(tensor), alone, strict=True)):
-            memory.read = held = True
+            memory.read = memory.used = held = True
     return held
 
 
@@ -121,6 +124,11 @@ def _is_kept(call: Call) -> bool:
 
 def _is_gradient(call: Call) -> bool:
     return any(memory.gradient for memory in call.made)
+
+
+def _gathers(call: Call) -> bool:
+    """Whether it adds to a gradient that was there before."""
+    return call.backward and bool(call.added) and not call.made and call.result is not None and call.result.gradient
 
 
 def _batches(step: FollowedStep) -> Counter[Key]:

@@ -145,6 +145,10 @@ def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structu
     return found
 
 
+def _is_used(call: Call) -> bool:
+    return call.result is None or call.result.used
+
+
 def _flows(
     seen: list[EndedStep],
     zeros: dict[Key, tuple[float, float]],
@@ -155,7 +159,9 @@ def _flows(
     one, other = seen
     unread_by_any = one.needless(), other.needless()
     gone = [call for call in one.gradients if call.unread and all(memory.freed for memory in call.made)]
-    left = one.needless(gone) - unread_by_any[0]
+    in_both = {id(call.result) for call in other.gathered}
+    for_nobody = [call for call in one.gathered if id(call.result) in in_both and not _is_used(call)]
+    left = one.needless([*gone, *for_nobody]) - unread_by_any[0]
     before, flows = one.calls, []
     changes = other.goes_on_from(one)
     constant = Counter(call.key for call in other.step.calls if changes and call.constant and not call.again)

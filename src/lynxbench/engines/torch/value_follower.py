@@ -28,6 +28,7 @@ MOST_OPERATORS = 100_000
 OWN_S = 30.0
 """So long may the following itself take."""
 PLAIN = torch.Tensor.__torch_dispatch__
+EMPTYING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 """Of tensors, and of classes that do not look into operators."""
 
 
@@ -97,7 +98,8 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             if not isinstance(tensor, torch.Tensor) or not _is_plain(tensor):
                 return
             memory = self.memories.meet(tensor)
-            memory.read, memory.blank = True, False
+            memory.read = memory.used = True
+            memory.blank = False
             memory.content, memory.made_of, memory.own = self.numbers.fresh(), None, False
             step = self.step
             step.before.append(tuple({memory.writer, step.barrier} - {NOBODY}))
@@ -109,7 +111,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             for tensor in tensors_in(outputs):
                 memory = self.memories.find(tensor) if _is_plain(tensor) else None
                 if memory is not None:
-                    memory.read = True
+                    memory.read = memory.used = True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator as it is, and note what it read and made."""
@@ -272,6 +274,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         step.before.append(tuple(needed - {NOBODY}))
         for _, memory in looked.operands:
             memory.read = True
+            memory.used = memory.used or not self._gathers(looked, memory)
         call = self._call(looked, node, identity, made, result)
         for number, memory in enumerate(looked.written):
             content = self.numbers.of((identity, "written", number))
@@ -317,6 +320,14 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         memory.content, memory.writer, memory.blank = content, node, blank
         memory.own, memory.made_of = True, None
         self.step.contents.add(content)
+
+    @staticmethod
+    def _gathers(looked: _Looked, memory: Memory) -> bool:
+        """Whether an operator only adds to what lies there in a backward pass, or empties it."""
+        if not any(memory is one for one in looked.written):
+            return False
+        adds = looked.adds and len(looked.written) == 1 and torch._C._current_graph_task_id() >= 0
+        return adds or looked.schema.name in EMPTYING
 
     @staticmethod
     def _is_written(memory: Memory, looked: _Looked) -> bool:
