@@ -68,6 +68,17 @@ def test_where_no_cheaper_order_is_known_nobody_is_blamed_and_the_cause_is_named
     assert found.gain_if_removed.high > 1.3
 
 
+def test_a_doubt_names_what_may_save_most(followed: Judge) -> None:
+    """A little that is surely the same in each step, beside a table of which nobody knows a cheaper order."""
+    little: Launched = ("aten::add", [dense(100, 1000), dense(100, 1000)], 0.1)
+    flows = flow(TABLE, 1, structured=1, few=0.001), flow(little, 1, constant=1)
+    found, before = followed([TABLE, little], *flows), followed([TABLE, little], *flows, rules=14)
+    assert (found.bound, before.bound) == (Bound.UNDETERMINED, Bound.UNDETERMINED)
+    assert "far fewer numbers" in found.sentence
+    assert "the same in each step" in before.sentence
+    assert found.gain_if_removed == before.gain_if_removed
+
+
 def test_a_table_that_takes_little_of_a_step_leaves_it_the_hardwares(followed: Judge) -> None:
     found = followed([PRODUCT] * 12 + [TABLE], flow(TABLE, 1, structured=1, factored=1, few=0.001))
     assert found.bound is Bound.HARDWARE

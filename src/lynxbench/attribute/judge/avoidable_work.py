@@ -84,6 +84,11 @@ class AvoidableWork:
         """What that means, and what removes it."""
         return _CAUSES[self.kind]
 
+    @property
+    def doubt(self) -> CategoryCause:
+        """The same of what may save most, where nothing surely saves enough."""
+        return _CAUSES[max(KINDS, key=lambda kind: (self.usual_ns if kind == ZEROS else self.most_ns).get(kind, 0.0))]
+
     def total_ns(self, *, most: bool = False) -> float:
         """Of all kinds together."""
         return sum((self.most_ns if most else self.usual_ns).values())

@@ -12,7 +12,15 @@ from lynxbench.attribute.judge.fix_left import BLOCKING
 from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.kernel_verdict import gain_without, judge_kernels
 from lynxbench.attribute.judge.roofline import is_tiny
-from lynxbench.attribute.judge.step_figures import FLOW, SOFTWARE, STRUCTURED, WORTH_CHANGING, StepFigures, VerdictDraft
+from lynxbench.attribute.judge.step_figures import (
+    FLOW,
+    SOFTWARE,
+    STRUCTURED,
+    TOLD,
+    WORTH_CHANGING,
+    StepFigures,
+    VerdictDraft,
+)
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
@@ -42,7 +50,7 @@ def _doubt_hardware(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
     shown = gain_without(figures, figures.avoidable, surely=True)
     if shown.high < WORTH_CHANGING:
         return draft
-    needless = figures.avoidable.cause
+    needless = figures.avoidable.doubt if figures.rules >= TOLD else figures.avoidable.cause
     cause = dataclasses.replace(needless, words=draft.cause.words)
     near = "near the ceiling, but " if draft.bound is Bound.HARDWARE else ""
     reason = f"{near}{needless.words} enough of it for a gain of up to {shown.high:.2g}"
