@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
-from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
+from lynxbench.attribute.judge.fresh_memory import measure_fresh
+from lynxbench.attribute.judge.process_accounts import judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
 from lynxbench.attribute.judge.server_figures import DeviceCondition, ServedFigures
@@ -177,7 +178,9 @@ def _attribute(
     if tiling.on_device:
         figures = measure_steps(book, unprofiled_step_ms, work=work, rules=rules)
     else:
-        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path), rules=rules)
+        record = _accounts_beside(path)
+        contention, fresh = (None, None) if record is None else (measure_contention(record), measure_fresh(record))
+        figures = measure_steps(book, unprofiled_step_ms, contention=contention, fresh=fresh, rules=rules)
     return say_steps(figures, judge_steps(figures, rules), owner=owner), figures
 
 
@@ -209,13 +212,13 @@ def _attribute_traced(trace: RequestTrace, owner: Owner) -> tuple[Attribution, S
     return attribution, account
 
 
-def _contention(path: Path) -> Contention | None:
-    """Waits for a CPU in the same steps without the profiler, where an engine accounted them."""
+def _accounts_beside(path: Path) -> ResourceRecord | None:
+    """What the kernel accounted to the same steps without the profiler, where an engine kept it."""
     beside = path.parent / RESOURCE_FILE
     if beside == path or not beside.is_file():
         return None
     try:
-        return measure_contention(read_resource(beside))
+        return read_resource(beside)
     except BadInput:
         return None  # a stray file of that name is no reason to refuse the trace
 

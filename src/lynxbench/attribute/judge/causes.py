@@ -52,6 +52,7 @@ DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
 WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED, MASKED_RESULTS, WHOLE_PRODUCTS = (
     _TABLE[name] for name in ("structure", "constant", "sliced", "dropped", "whole_numbers")
 )
+FRESH_MEMORY = _TABLE["fresh_memory"]
 UNREAD_DIAGONAL = replace(
     UNREAD,
     next_step="unless the rest is read after the step, make only the diagonal: multiply the factors element by element "

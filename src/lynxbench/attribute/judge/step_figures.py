@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lynxbench.attribute.judge.avoidable_work import AvoidableWork, doubt_unfollowed, find_avoidable
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
 from lynxbench.attribute.judge.fix_left import LINKED, StepParts, charge_waits, measure_parts
+from lynxbench.attribute.judge.fresh_memory import FreshMemory
 from lynxbench.attribute.judge.gain_range import predict_range
 from lynxbench.attribute.judge.host_left import HostParts, measure_host_parts
 from lynxbench.attribute.judge.least_time import (
@@ -106,6 +107,8 @@ class StepFigures:
     """Products in a dear order; None where shapes do not show any, and by rules before edition 11."""
     avoidable: AvoidableWork | None = None
     """What values show to be needless; None where they were not followed, or show nothing."""
+    fresh: FreshMemory | None = None
+    """Memory that the system handed out anew; None where the kernel did not account it, and by rules before TOLD."""
 
     @property
     def hidden(self) -> dict[str, float]:
@@ -251,6 +254,7 @@ def measure_steps(
     *,
     work: StepWork | None = None,
     contention: Contention | None = None,
+    fresh: FreshMemory | None = None,
     rules: int = RULES,
 ) -> StepFigures:
     """The shares of a step, how near its kernels came to their ceilings, and what merging passes would save."""
@@ -293,4 +297,5 @@ def measure_steps(
         host,
         dear,
         avoidable,
+        fresh if rules >= TOLD and host is not None else None,
     )

@@ -14,6 +14,7 @@ from lynxbench.attribute.judge.causes import (
     CAUSES,
     CLEAR_LEAD,
     DOMINANT,
+    FRESH_MEMORY,
     HOST_LAUNCH,
     MOST_REMOVABLE,
     NO_GAIN,
@@ -34,6 +35,7 @@ from lynxbench.attribute.judge.step_figures import (
     SOFTWARE,
     STRUCTURED,
     TOLD,
+    WORTH_CHANGING,
     StepFigures,
     VerdictDraft,
 )
@@ -62,6 +64,7 @@ def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
         draft = dataclasses.replace(draft, cause=HOST_LAUNCH)
     if rules >= REPLAYED and draft.bound is Bound.SOFTWARE:
         draft = dataclasses.replace(draft, predicted=True)
+    draft = _weigh_fresh(figures, draft)
     if figures.contention is not None and figures.contention.matters:
         return _contended(draft, figures.contention, rules)
     if rules >= TOLD and figures.profiled_otherwise:
@@ -97,6 +100,19 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) ->
         if book.tiling.on_device and rules >= 3:  # at the most the host's work hides behind the device's, which is left
             gain = dataclasses.replace(gain, high=max(gain.high, speedup(1.0 - shares.total(*KERNELS))))
     return VerdictDraft(top, bound, cause, weak or bound is Bound.UNDETERMINED, gain)
+
+
+def _weigh_fresh(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
+    """Memory that the system hands out anew, where that takes more of a step on a CPU than what was named."""
+    if figures.host is None or figures.fresh is None:
+        return draft
+    gain = predict_range(figures.host.gain_without(figures.fresh.share * figures.host.step_ns), figures.rules)
+    named = draft.gain.estimate if draft.bound is Bound.SOFTWARE else 1.0
+    if gain.estimate < max(WORTH_CHANGING, named):
+        return draft
+    return dataclasses.replace(
+        draft, bound=Bound.SOFTWARE, cause=FRESH_MEMORY, gain=gain, reason="", rivals=(), predicted=True
+    )
 
 
 def _contended(draft: VerdictDraft, contention: Contention, rules: int) -> VerdictDraft:

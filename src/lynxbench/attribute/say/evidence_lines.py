@@ -83,6 +83,11 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     lines += _worked_on_host(book)
     if figures.contention is not None:
         lines.append(_contention(figures.contention))
+    if figures.fresh is not None and figures.fresh.share >= WORTH_A_LINE:
+        lines.append(
+            f"{figures.fresh.share:.0%} of a step without the profiler is the system's, in {figures.fresh.faults:,.0f} "
+            "pages that it maps and empties: memory that was given back, or was never used"
+        )
     if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):
         why = figures.reason_of(cause)
         lines.append(f"the symptom shows in layer {cause.symptom}, the cause lies in layer {cause.layer}: {why}")

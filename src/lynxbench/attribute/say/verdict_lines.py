@@ -40,6 +40,7 @@ _OF_CAUSE = {
     causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
     causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
     causes.WHOLE_PRODUCTS: ", most of it by products of whole numbers",
+    causes.FRESH_MEMORY: ", much of it to have memory mapped that each step asks for anew",
     causes.COPIED: ", much of it only to copy what was in memory before",
     causes.RELAID: ", much of it only to lay data out anew for the kernels that compute",
     causes.PICKED: ", to pick rows by multiplying with ones and zeros",
