@@ -8,8 +8,8 @@ it is timed bare, profiled, followed and judged against ceilings measured in the
 against its fix in turns, and its fix must give the same. A planted step is right where it is called software-bound with
 the application as its layer, or undetermined; none whose fix gains 1.3 may be called hardware-bound. A healthy one is
 right where the newest of the rules blames the application of nothing that the older do not; how many are called
-software-bound, whoever is blamed, is counted besides. Exit 1 where a planted step is called hardware-bound, or a healthy
-one is blamed.
+software-bound, whoever is blamed, is counted besides. Exit 1 where a planted step is called hardware-bound, or a
+healthy one is blamed.
 """
 
 from __future__ import annotations

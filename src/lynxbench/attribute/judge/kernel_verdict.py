@@ -63,7 +63,7 @@ from lynxbench.attribute.judge.step_figures import (
     VerdictDraft,
 )
 from lynxbench.attribute.judge.time_book import KERNELS
-from lynxbench.attribute.read.operator_names import OperatorKind, computes_function, is_ordering, is_relocation
+from lynxbench.attribute.read.operator_names import OperatorKind, is_measured, is_ordering, is_relocation
 from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, Category
 from lynxbench.model.interval import Interval
 
@@ -76,9 +76,9 @@ WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 CAUSAL = 0.5
 """Share of the pairs of positions that a causal mask leaves; most masks that are square are causal."""
-MOSTLY_FUNCTIONS = 0.5
-"""Of what passes on a CPU take beyond moving their operands: where functions of the elements take that much of it, they
-may need it."""
+MOSTLY_UNMEASURED = 0.5
+"""Of what operators on a CPU take beyond the ceilings: where those take that much of it that are neither products of
+matrices nor plain passes, they may need it."""
 MOST_UNKNOWN = 1.0 - 1.0 / WORTH_CHANGING
 """Share of a step in kernels of unknown work beyond which a gain of 1.3 cannot be excluded."""
 
@@ -198,8 +198,10 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         gain = dataclasses.replace(gain, high=max(gain.high, speedup(unknown)))
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     if reached <= FAR_BELOW_CEILING:
-        if rules >= TOLD and _short_by_functions(figures) > MOSTLY_FUNCTIONS:
-            reason = "far below the ceiling of the memory, but what functions compute of each element, nobody measured"
+        if rules >= TOLD and _short_unmeasured(figures) > MOSTLY_UNMEASURED:
+            reason = (
+                "far below the ceilings of products and copies, but how fast such operators can be nobody knows"
+            )
             return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
         if rules >= REPLAYED:
             faster_ns = both * (efficiency.coverage if rules >= TOLD else 1.0) * (1.0 - usual) * shares.step_ns
@@ -208,16 +210,16 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
     return _judge_between(figures, top, gain, weak, rules)
 
 
-def _short_by_functions(figures: StepFigures) -> float:
-    """Of what a step on a CPU takes beyond its ceilings, the part of passes that compute functions of each element."""
-    whole = functions = 0.0
+def _short_unmeasured(figures: StepFigures) -> float:
+    """Of what a step on a CPU takes beyond its ceilings, the part of operators that no ceiling was measured of."""
+    whole = unmeasured = 0.0
     for group in figures.book.groups:
         if group.attainable_ns is None or group.category not in KERNELS:
             continue
         short_ns = max(0.0, group.self_ns - group.attainable_ns)
         whole += short_ns
-        functions += short_ns * computes_function(group.name)
-    return functions / whole if figures.host is not None and whole else 0.0
+        unmeasured += short_ns * (not is_measured(group.name, group.kind))
+    return unmeasured / whole if figures.host is not None and whole else 0.0
 
 
 def _perhaps(gain: Interval, rules: int) -> Interval:

@@ -176,6 +176,7 @@ _HIDDEN_NAMES = frozenset(word for word in _HIDDEN if not word.endswith("*"))
 _HIDDEN_STARTS = tuple(word[:-1] for word in _HIDDEN if word.endswith("*"))
 _DRAWN: frozenset[str] = frozenset(_TABLE["drawn"].split())
 _FUNCTIONS: frozenset[str] = frozenset(_TABLE["functions"].split())
+_PLAIN_SUMS = frozenset({"sum", "mean", "nansum", "max", "min", "amax", "amin", "all", "any"})
 
 
 def hides_work(operator: str) -> bool:
@@ -193,10 +194,20 @@ def draws_numbers(operator: str) -> bool:
     return space in _MATHS and short.partition(".")[0] in _DRAWN
 
 
-def computes_function(operator: str) -> bool:
-    """Whether a pass of torch computes a function of each element that takes more than a few operations."""
-    space, _, short = operator.partition("::")
-    return space in _MATHS and short.partition(".")[0] in _FUNCTIONS
+def is_measured(operator: str, kind: OperatorKind) -> bool:
+    """Whether an operator does what ceilings are measured of: products of matrices, and plain passes over memory.
+
+    Functions of each element, convolutions, attention, pooling and look-ups are none, but for those that say themselves
+    that they are the slow way.
+    """
+    short = operator.partition("::")[2].partition(".")[0]
+    if "slow_" in short:
+        return True
+    if kind is OperatorKind.PRODUCT:
+        return not ("conv" in short or "attention" in short or "cdist" in short)
+    if kind is OperatorKind.REDUCTION:
+        return short in _PLAIN_SUMS
+    return kind in (OperatorKind.ELEMENTWISE, OperatorKind.COPY) and short not in _FUNCTIONS
 
 
 def is_many_passes(operator: str) -> bool:
