@@ -18,7 +18,7 @@ import sys
 import time
 
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 33), "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
-WARM = 3
+WARM = 12
 CASES = ("moved", "thumbnails", "covariances", "turned-about", "phased")
 
 
