@@ -199,9 +199,7 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
     if reached <= FAR_BELOW_CEILING:
         if rules >= TOLD and _short_unmeasured(figures) > MOSTLY_UNMEASURED:
-            reason = (
-                "far below the ceilings of products and copies, but how fast such operators can be nobody knows"
-            )
+            reason = "far below the ceilings of products and copies, but how fast such operators can be nobody knows"
             return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
         if rules >= REPLAYED:
             faster_ns = both * (efficiency.coverage if rules >= TOLD else 1.0) * (1.0 - usual) * shares.step_ns
