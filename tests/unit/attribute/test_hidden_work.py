@@ -13,7 +13,7 @@ from launched_operators import Judge, Launched, dense, flow
 from lynxbench.attribute.judge.hidden_work import is_hidden, times_shown
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
-from lynxbench.attribute.read.operator_names import operator_kind
+from lynxbench.attribute.read.operator_names import is_measured, operator_kind
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -27,6 +27,30 @@ PASS_MS = LARGE * 8 / 20e9 * 1e3
 
 def call(*operands: tuple[tuple[int, ...], tuple[int, ...] | None]) -> OperatorCall:
     return OperatorCall(tuple((OperandTensor(sizes, strides, "float"),) for sizes, strides in operands))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aten::mm", "aten::addmm", "aten::bmm", "onnx::MatMul", "onnx::Gemm"),
+        *("aten::add", "aten::mul_", "aten::copy_", "aten::sum", "aten::mean", "onnx::Add", "onnx::ReduceSum"),
+        *("aten::_slow_conv2d_forward", "aten::slow_conv3d_forward"),
+    ],
+)
+def test_ceilings_are_measured_of_products_and_plain_passes_and_hold_of_what_is_slow_by_its_own_name(name: str) -> None:
+    assert is_measured(name, operator_kind(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("aten::mkldnn_convolution", "aten::_scaled_dot_product_flash_attention_for_cpu", "onnx::Conv"),
+        *("aten::exp", "aten::tanh_", "aten::gelu", "onnx::Exp", "onnx::Erf"),
+        *("aten::max_pool2d_with_indices", "aten::cumsum", "aten::index_select", "aten::native_layer_norm"),
+    ],
+)
+def test_no_ceiling_is_measured_of_functions_convolutions_attention_pooling_and_look_ups(name: str) -> None:
+    assert not is_measured(name, operator_kind(name))
 
 
 @pytest.fixture

@@ -176,7 +176,9 @@ _HIDDEN_NAMES = frozenset(word for word in _HIDDEN if not word.endswith("*"))
 _HIDDEN_STARTS = tuple(word[:-1] for word in _HIDDEN if word.endswith("*"))
 _DRAWN: frozenset[str] = frozenset(_TABLE["drawn"].split())
 _FUNCTIONS: frozenset[str] = frozenset(_TABLE["functions"].split())
-_PLAIN_SUMS = frozenset({"sum", "mean", "nansum", "max", "min", "amax", "amin", "all", "any"})
+_PLAIN_SUMS = frozenset(
+    {"sum", "mean", "nansum", "max", "min", "amax", "amin", "all", "any", "reducesum", "reducemean"}
+)
 
 
 def hides_work(operator: str) -> bool:
@@ -200,7 +202,7 @@ def is_measured(operator: str, kind: OperatorKind) -> bool:
     Functions of each element, convolutions, attention, pooling and look-ups are none, but for those that say themselves
     that they are the slow way.
     """
-    short = operator.partition("::")[2].partition(".")[0]
+    short = operator.partition("::")[2].partition(".")[0].lower()
     if "slow_" in short:
         return True
     if kind is OperatorKind.PRODUCT:
