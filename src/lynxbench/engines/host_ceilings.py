@@ -109,5 +109,7 @@ def filled_block(size: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """
     block = np.empty(size // 4, dtype=np.float32)
     piece = np.random.default_rng(0).random(PIECE_BYTES // 4, dtype=np.float32)
-    block.reshape(-1, len(piece))[:] = piece
+    for start in range(0, len(block), len(piece)):
+        part = block[start : start + len(piece)]
+        part[:] = piece[: len(part)]
     return block

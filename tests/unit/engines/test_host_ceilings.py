@@ -73,6 +73,16 @@ def test_each_says_how_long_it_was_sought() -> None:
     assert read.per_s > LEAST_STREAM_BYTES / 60
 
 
+@pytest.mark.parametrize("cache", ["36608K", "33M", "25344K", "55296K", "1K"])
+def test_streams_are_measured_whatever_the_size_of_the_cache(cache: str, tmp_path: Path) -> None:
+    """Caches of eleven or twenty-two ways, and shares of one, are no power of two."""
+    (tmp_path / "index3").mkdir()
+    (tmp_path / "index3" / "size").write_text(cache)
+    size = stream_bytes(last_level_cache_bytes(tmp_path))
+    assert size >= 4 * last_level_cache_bytes(tmp_path)
+    assert filled_block(2 * size).nbytes == 2 * size
+
+
 def test_streams_go_past_the_largest_cache(tmp_path: Path) -> None:
     assert last_level_cache_bytes(tmp_path / "none") == 32 << 20, "a guess"
     for index, size in enumerate(("48K", "2048K", "266240K", "many", "")):
@@ -83,7 +93,7 @@ def test_streams_go_past_the_largest_cache(tmp_path: Path) -> None:
     assert LEAST_STREAM_BYTES < LARGEST_STREAM_BYTES
 
 
-@pytest.mark.parametrize("size", [64 << 20, 128 << 20])
+@pytest.mark.parametrize("size", [64 << 20, 128 << 20, 2 * 4 * (36_608 << 10), (64 << 20) + 4096])
 def test_memory_is_there_before_anything_is_timed(size: int) -> None:
     """What is touched first is given by the system, which takes many times what a copy does."""
     block = filled_block(size)
