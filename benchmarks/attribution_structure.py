@@ -1,15 +1,15 @@
 """Structure that products ignore, work that is the same in each step, places picked by index: is it named, and rightly?
 
-    python benchmarks/attribution_structure.py [--set first|second|third|fourth] [--case NAME ...] [--rules 14 15]
+    python benchmarks/attribution_structure.py [--set first|second|third|fourth|fifth] [--case NAME ...] [--rules 14 15]
         [--steps 6] [--evidence]
 
-Each step of a set (attribution_structure_steps.py, _second.py, _third.py, _fourth.py) goes through the callable engine:
-it is timed bare, profiled, followed and judged against ceilings measured in the same process. A planted one is timed
-against its fix in turns, and its fix must give the same. A planted step is right where it is called software-bound with
-the application as its layer, or undetermined; none whose fix gains 1.3 may be called hardware-bound. A healthy one is
-right where the newest of the rules blames the application of nothing that the older do not; how many are called
-software-bound, whoever is blamed, is counted besides. Exit 1 where a planted step is called hardware-bound, or a
-healthy one is blamed.
+Each step of a set (attribution_structure_steps.py, _second.py and so on) goes through the callable engine: it is timed
+bare, profiled, followed and judged against ceilings measured in the same process. A planted one is timed against its
+fix in turns, and its fix must give the same. A planted step is right where it is called software-bound with the
+application as its layer, or undetermined; none whose fix gains 1.3 may be called hardware-bound. A healthy one is right
+where the newest of the rules blames the application of nothing that the older do not; how many are called software-
+bound, whoever is blamed, is counted besides. Exit 1 where a planted step is called hardware-bound, or a healthy one is
+blamed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+import attribution_structure_fifth as fifth
 import attribution_structure_fourth as fourth
 import attribution_structure_second as second
 import attribution_structure_steps as first
@@ -39,7 +40,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES
 
 SOFTWARE_GAIN = 1.3
-ROOMS = {"first": first, "second": second, "third": third, "fourth": fourth}
+ROOMS = {"first": first, "second": second, "third": third, "fourth": fourth, "fifth": fifth}
 SETS = {name: room.PLANTED | room.HEALTHY for name, room in ROOMS.items()}
 STEPS = {name: step for steps in SETS.values() for name, step in steps.items()}
 sys.modules.setdefault("attribution_structure", sys.modules[__name__])

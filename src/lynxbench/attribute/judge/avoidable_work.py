@@ -18,6 +18,8 @@ from lynxbench.attribute.judge.causes import (
     DONE_AGAIN,
     MASKED_RESULTS,
     ON_ZEROS,
+    PARTLY_READ,
+    REPEATED_ROWS,
     SAME_EACH_STEP,
     SLICES_COPIED,
     SPLIT_PRODUCTS,
@@ -42,9 +44,11 @@ LEAST_CHANGED = {True: 0.01, False: 0.1}
 """Share of the kernels' time in work that differs from step to step, by whether products are part of it: below, the
 inputs may stand still for the sake of a measurement, and what differs be a number or two."""
 AGAIN, UNUSED, ZEROS, SPLIT = "again", "unused", "zeros", "split"
-CONSTANT, STRUCTURE, SLICED, DROPPED = "constant", "structure", "sliced", "dropped"
-NEWER = (CONSTANT, STRUCTURE, SLICED, DROPPED)
-"""Since edition 13, the last since edition 15."""
+CONSTANT, STRUCTURE, SLICED = "constant", "structure", "sliced"
+DROPPED, PARTLY, REPEATED = "dropped", "partly", "repeated"
+ROWS = (ZEROS, DROPPED, PARTLY, REPEATED)
+NEWER = (CONSTANT, STRUCTURE, SLICED, DROPPED, PARTLY, REPEATED)
+"""Since edition 13, the last three since edition 15."""
 KINDS = (AGAIN, UNUSED, ZEROS, SPLIT, *NEWER)
 _CAUSES = {
     AGAIN: DONE_AGAIN,
@@ -55,6 +59,8 @@ _CAUSES = {
     STRUCTURE: WRITTEN_OUT,
     SLICED: SLICES_COPIED,
     DROPPED: MASKED_RESULTS,
+    PARTLY: PARTLY_READ,
+    REPEATED: REPEATED_ROWS,
 }
 
 
@@ -109,13 +115,13 @@ def find_avoidable(book: TimeBook, *, newer: bool = True, masked: bool = True) -
     """Of the last step; None where its values were not followed, or nothing in them was needless.
 
     `newer`: also what is the same in each step, what is made of few numbers, and copies that a slice would spare;
-    `masked`: also results of products that a mask drops.
+    `masked`: also what is dropped, not read, or made of rows that come again.
     """
     flow = book.tiling.trace.dataflow
     if flow is None or not flow.whole or not flow.operators:
         return None
     flows = [one if newer else _as_before(one) for one in flow.operators]
-    flows = flows if masked else [msgspec.structs.replace(one, masked=0.0, masked_rows=0.0) for one in flows]
+    flows = flows if masked else [_before_masks(one) for one in flows]
     matched = list(_matched(book, {one.key: one for one in flows}))
     if _stands_still(book, matched, flow.multiplies_anew):
         matched = [dataclasses.replace(one, flow=msgspec.structs.replace(one.flow, constant=0)) for one in matched]
@@ -157,6 +163,10 @@ def _as_before(flow: OperatorFlow) -> OperatorFlow:
     return msgspec.structs.replace(flow, constant=0, structured=0, factored=0, few=1.0, sliced=0)
 
 
+def _before_masks(flow: OperatorFlow) -> OperatorFlow:
+    return msgspec.structs.replace(flow, masked=0.0, masked_rows=0.0, partly=0.0, repeated=0.0, surely_repeated=0.0)
+
+
 def _stands_still(book: TimeBook, matched: Sequence[_Matched], multiplies_anew: bool) -> bool:
     """Whether so little of a step has other inputs that its inputs may be the same for the sake of a measurement."""
     kernels_ns = float(sum(book.of(category)[-1] for category in KERNELS))
@@ -177,13 +187,10 @@ def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: f
     flow, took_ns = matched.flow, matched.took_ns
     saved = {AGAIN: took_ns * flow.again / flow.calls, UNUSED: took_ns * min(flow.unread, flow.calls) / flow.calls}
     left_ns = took_ns - min(took_ns, sum(saved.values()))
-    empty = max(flow.zero_rows, 1.0 - min(1.0, flow.nonzero * sparse_cost))
     saved[CONSTANT] = min(left_ns, took_ns * flow.constant / flow.calls)
     left_ns -= saved[CONSTANT]
-    saved[ZEROS] = left_ns * empty
-    left_ns -= saved[ZEROS]
-    saved[DROPPED] = left_ns * max(flow.masked_rows, 1.0 - min(1.0, (1.0 - flow.masked) * sparse_cost))
-    left_ns -= saved[DROPPED]
+    saved |= _of_rows(matched, left_ns, ceilings, reached, sparse_cost)
+    left_ns -= sum(saved[kind] for kind in ROWS)
     saved[SLICED] = left_ns * flow.sliced / flow.calls
     left_ns -= saved[SLICED]
     saved[STRUCTURE] = left_ns * _spared(matched, ceilings, reached)
@@ -193,6 +200,42 @@ def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: f
     if together_ns is not None:
         saved[SPLIT] = max(saved[SPLIT], left_ns - together_ns / reached)
     return saved
+
+
+def _of_rows(
+    matched: _Matched, left_ns: float, ceilings: Ceilings, reached: float, sparse_cost: float
+) -> dict[str, float]:
+    """What is saved of rows that are empty, dropped, not read, or there before.
+
+    Usually by the kind that saves most, as the same rows may be of several: padding is alike, and dropped in the end;
+    and the other factor is read however few are left. At the most (`reached` 1) by each of what the one before leaves.
+    """
+    flow, usual = matched.flow, reached < 1.0
+    shares = {
+        ZEROS: max(flow.zero_rows, 1.0 - min(1.0, flow.nonzero * sparse_cost)),
+        DROPPED: max(flow.masked_rows, 1.0 - min(1.0, (1.0 - flow.masked) * sparse_cost)),
+        PARTLY: flow.partly,
+        REPEATED: flow.surely_repeated if usual else flow.repeated,
+    }
+    saved = dict.fromkeys(ROWS, 0.0)
+    if usual:
+        first = max(ROWS, key=shares.__getitem__)
+        least_ns = _weights_ns(matched, ceilings, reached) if first in (PARTLY, REPEATED) else 0.0
+        saved[first] = max(0.0, min(left_ns * shares[first], left_ns - least_ns))
+        return saved
+    for kind in ROWS:
+        least_ns = _weights_ns(matched, ceilings, reached) if kind == PARTLY else 0.0
+        saved[kind] = max(0.0, min(left_ns * shares[kind], left_ns - least_ns))
+        left_ns -= saved[kind]
+    return saved
+
+
+def _weights_ns(matched: _Matched, ceilings: Ceilings, reached: float) -> float:
+    """What it takes to read the second factors of products."""
+    factors, read = _factors(matched.flow.name, matched.call), ceilings.read_bytes_per_s
+    if factors is None or not read:
+        return 0.0
+    return matched.flow.calls * factors[1].footprint / (read * reached) * 1e9
 
 
 def _spared(matched: _Matched, ceilings: Ceilings, reached: float) -> float:

@@ -52,7 +52,7 @@ DONE_AGAIN, UNUSED_RESULTS, ON_ZEROS, SPLIT_PRODUCTS, SMALL_WORK = (
 WRITTEN_OUT, SAME_EACH_STEP, SLICES_COPIED, MASKED_RESULTS, WHOLE_PRODUCTS = (
     _TABLE[name] for name in ("structure", "constant", "sliced", "dropped", "whole_numbers")
 )
-FRESH_MEMORY = _TABLE["fresh_memory"]
+FRESH_MEMORY, REPEATED_ROWS, PARTLY_READ = (_TABLE[name] for name in ("fresh_memory", "repeated_rows", "partly"))
 UNREAD_DIAGONAL = replace(
     UNREAD,
     next_step="unless the rest is read after the step, make only the diagonal: multiply the factors element by element "

@@ -66,6 +66,7 @@ from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.attribute.read.operator_names import OperatorKind, is_measured, is_ordering, is_relocation
 from lynxbench.model.attribution import FAR_BELOW_CEILING, NEAR_CEILING, Bound, Category
 from lynxbench.model.interval import Interval
+from lynxbench.model.plain_numbers import plain
 
 WORTH_COPYING = 0.25
 """Share of a step in copies before they are called the cause."""
@@ -120,7 +121,7 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         weak = weak or beside < ELSE_THAN_COPIES
         gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
         if rules >= REPLAYED:
-            gone_ns = copied * step_ns + find_expansion(figures.book)
+            gone_ns = copied * step_ns + find_expansion(figures.book, but_own=rules >= TOLD)
             gain = figures.range_without(figures.bare_ns(gone_ns), _copies(figures)[1])
         return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
@@ -267,7 +268,7 @@ def _judge_near(figures: StepFigures, top: Category, weak: bool, gain: Interval,
     if both < DOMINANT:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
     unknown = both * (1.0 - figures.efficiency.coverage)
-    reason = f"its kernels run near the ceiling, but what else there is hides a gain of up to {most:.2g}"
+    reason = f"its kernels run near the ceiling, but what else there is hides a gain of up to {plain(most, 2)}"
     if figures.rules >= NEEDED:
         reason += " with the same work"
     if unknown > MOST_UNKNOWN:

@@ -1,12 +1,17 @@
 """Work that a step could do without, as operands and kernels show it: look-ups by products, layouts, copies, masks."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from lynxbench.attribute.judge.time_book import TimeBook
 from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, is_layout, operator_kind
-from lynxbench.attribute.read.trace import NONE, EventKind
+from lynxbench.attribute.read.trace import NONE, EventKind, Flags
+from lynxbench.attribute.tile.tiling import AlikeCalls
 
+TURNING = frozenset({"aten::_convolution", "aten::addmm", "aten::baddbmm", "aten::addbmm", "aten::addmv"})
+"""Products that copy what they were given, on a CPU."""
 MASK_PLACE = 3
 """Queries, keys and values stand before it."""
 LARGE_ROW_BYTES = 1 << 16
@@ -58,23 +63,30 @@ def find_relaid(book: TimeBook) -> tuple[float, float]:
 
 
 def find_own_copies(book: TimeBook) -> tuple[float, float]:
-    """Nanoseconds and calls a step on the host in copies inside a convolution: it turns its operands for itself."""
+    """Nanoseconds and calls a step on the host in copies inside a product: it turns its operands for itself, or begins
+    with what is added."""
+    took = count = 0
+    for calls, inside in _own_copies(book):
+        took += int(calls.took_ns[inside].sum())
+        count += int(inside.sum())
+    return took / len(book), count / len(book)
+
+
+def _own_copies(book: TimeBook) -> Iterator[tuple[AlikeCalls, Flags]]:
+    """Copies on the host, and which of their calls are inside a product."""
     trace = book.tiling.trace
-    outer = trace.rows_named("aten::_convolution".__eq__, EventKind.OPERATOR)
+    outer = trace.rows_named(TURNING.__contains__, EventKind.OPERATOR)
     if book.tiling.on_device or not len(outer):
-        return 0.0, 0.0
+        return
     outer = outer[np.argsort(trace.start_ns[outer], kind="stable")]
     begins, ends = trace.start_ns[outer], trace.end_ns[outer]
-    took = count = 0
     for calls in book.tiling.calls:
         if calls.operator is None or operator_kind(calls.operator) is not OperatorKind.COPY:
             continue
         at = np.searchsorted(begins, trace.start_ns[calls.rows], side="right") - 1
         inside = (at >= 0) & (trace.end_ns[calls.rows] <= ends[np.maximum(at, 0)])
         inside &= trace.thread[calls.rows] == trace.thread[outer[np.maximum(at, 0)]]
-        took += int(calls.took_ns[inside].sum())
-        count += int(inside.sum())
-    return took / len(book), count / len(book)
+        yield calls, inside
 
 
 # --- rows in another order --------------------------------------------------------------------------------------------
@@ -104,11 +116,16 @@ def _is_reordering(call: OperatorCall, operator: str | None) -> bool:
 # --- operands that are larger than they need be ---------------------------------------------------------------------
 
 
-def find_expansion(book: TimeBook) -> float:
-    """Nanoseconds a step that kernels take longer because they read a copy that repeats what it was made from."""
+def find_expansion(book: TimeBook, *, but_own: bool = True) -> float:
+    """Nanoseconds a step that kernels take longer because they read a copy that repeats what it was made from.
+
+    `but_own`: not those that a product makes for itself, as it does of what is added; nobody else reads these.
+    """
     calls = [calls for calls in book.tiling.calls if calls.call is not None]
+    own = {id(copies) for copies, inside in _own_copies(book) if inside.all()} if but_own else set()
     times: dict[int, float] = {}
-    for call in (one.call for one in calls if operator_kind(one.operator or "") is OperatorKind.COPY):
+    copies = (one for one in calls if operator_kind(one.operator or "") is OperatorKind.COPY)
+    for call in (one.call for one in copies if id(one) not in own):
         for tensor in call.tensors if call is not None else ():
             if tensor.footprint and tensor.footprint < tensor.whole_bytes:
                 times[tensor.elements] = tensor.whole_bytes / tensor.footprint

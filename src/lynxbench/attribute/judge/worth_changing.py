@@ -24,6 +24,7 @@ from lynxbench.attribute.judge.step_figures import (
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
+from lynxbench.model.plain_numbers import plain
 
 ALSO = 0.1
 """Share of the larger of two waits from which the smaller is named beside it."""
@@ -53,7 +54,7 @@ def _doubt_hardware(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
     needless = figures.avoidable.doubt if figures.rules >= TOLD else figures.avoidable.cause
     cause = dataclasses.replace(needless, words=draft.cause.words)
     near = "near the ceiling, but " if draft.bound is Bound.HARDWARE else ""
-    reason = f"{near}{needless.words} enough of it for a gain of up to {shown.high:.2g}"
+    reason = f"{near}{needless.words} enough of it for a gain of up to {plain(shown.high, 2)}"
     return dataclasses.replace(draft, bound=Bound.UNDETERMINED, cause=cause, gain=shown, reason=reason)
 
 
@@ -90,7 +91,7 @@ def _find_worth(figures: StepFigures, draft: VerdictDraft) -> VerdictDraft:
         bound = Bound.SOFTWARE if gain.estimate >= WORTH_CHANGING else Bound.UNDETERMINED
         return VerdictDraft(Category.LAUNCH, bound, SMALL_WORK, True, gain, reason)
     others = " and ".join(category.value for category in causes[:2] if figures.shares.estimate(category) > 0)
-    reason = f"faster kernels alone would gain {draft.gain.high:.2g} at the most"
+    reason = f"faster kernels alone would gain {plain(draft.gain.high, 2)} at the most"
     reason += f": what else takes time ({others}) would show" if others else ""
     return dataclasses.replace(draft, bound=Bound.UNDETERMINED, weak=True, reason=reason)
 

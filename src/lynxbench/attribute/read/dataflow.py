@@ -54,6 +54,13 @@ class OperatorFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of products: the share of their results that the only operator which reads them multiplies by 0, or replaces."""
     masked_rows: Part = 0.0
     """… the share of rows of which it leaves nothing."""
+    repeated: Part = 0.0
+    """Of products: the share of rows that repeat another one, or that the product before it had with the same factor;
+    of functions of each element what they are made of."""
+    surely_repeated: Part = 0.0
+    """… of those that fill up a batch, or that are taken up again in the same order: no accident of the data."""
+    partly: Part = 0.0
+    """The share of its results that nobody needs, where somebody needs the rest."""
     moved: Count = 0
     """Bytes that a call reads and writes at the least, where its index is no operand that the profiler records."""
 

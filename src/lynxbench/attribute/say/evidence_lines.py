@@ -10,6 +10,8 @@ from lynxbench.attribute.judge.avoidable_work import (
     CONSTANT,
     DROPPED,
     NEWER,
+    PARTLY,
+    REPEATED,
     SLICED,
     SPLIT,
     STRUCTURE,
@@ -111,6 +113,8 @@ _NEEDLESS_WORK = {
     CONSTANT: "compute what the step before had computed from the same values, while other inputs changed",
     STRUCTURE: "multiply with factors that the step made of far fewer numbers than they have elements",
     DROPPED: "make results of which their only reader drops most, as a mask says",
+    PARTLY: "make results of which only a part is read, or returned",
+    REPEATED: "multiply rows that they had multiplied before (padding, a prefix taken up again, inputs that are alike)",
     SLICED: "fetch by numbers that count up evenly what a slice shows",
 }
 

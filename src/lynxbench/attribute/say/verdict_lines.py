@@ -55,6 +55,8 @@ _OF_CAUSE = {
     causes.SAME_EACH_STEP: ", much of it to compute again what is the same in each step",
     causes.SLICES_COPIED: ", much of it to fetch by number what a slice would show without a copy",
     causes.MASKED_RESULTS: ", much of it for results of products that a mask drops",
+    causes.PARTLY_READ: ", much of it for results of which only a part is read or returned",
+    causes.REPEATED_ROWS: ", much of it for rows that it had multiplied before",
     causes.MASKED: ", much of it for pairs of positions that a written-out mask hides",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from lynxbench.attribute.read.dataflow import Key
+from lynxbench.engines.torch.value_rows import Repeats
 from lynxbench.engines.torch.value_structure import Made
 
 NOBODY = -1
@@ -20,7 +22,7 @@ MOST_VISITS = 5_000_000
 class Memory:
     """One storage. Only weakly held: as long as this lives its address is no other's, but its bytes may go."""
 
-    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "used", "weak", "writer")
+    __slots__ = ("blank", "content", "gradient", "made_of", "maker", "own", "read", "repeats", "used", "weak", "writer")
 
     def __init__(self, weak: StorageWeakRef, content: int) -> None:
         self.weak = weak
@@ -38,6 +40,8 @@ class Memory:
         """An operator of the steps that are followed wrote it."""
         self.made_of: Made | None = None
         """Of what the step made it; None of as many numbers as it has elements."""
+        self.repeats: Repeats | None = None
+        """Of its rows, where a product made it of others, or a function of each element: those that come again."""
 
     @property
     def freed(self) -> bool:
@@ -80,11 +84,50 @@ class Call:
     counted."""
     moved: int = 0
     """Of one whose index the profiler does not record: the bytes that it reads and writes."""
+    repeats: Repeats | None = None
+    """Of the rows that it makes: those that come again."""
+    by_parts: bool = False
+    """It takes half as long for half of its result."""
 
     @property
     def unread(self) -> bool:
         """Whether nothing read a result so far."""
         return bool(self.made) and not any(memory.read for memory in self.made)
+
+
+class Passing(Enum):
+    """Of what an operator makes a part of its result."""
+
+    NOTHING = "all of an operand"
+    EACH = "the same elements"
+    ROWS = "the same rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An operation reads what another one made, or a part of it."""
+
+    writer: int
+    reader: int
+    elements: float
+    """The share of its elements."""
+    rows: float
+    """… of its rows."""
+    along: bool
+    """Its rows are read as rows."""
+    passes: Passing
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A result as it was made."""
+
+    memory: Memory
+    elements: int
+    """0 where only a part of what was there was written."""
+    width: int
+    others: tuple[Memory, ...] = ()
+    """Of the same operation's further results."""
 
 
 @dataclass(slots=True)
@@ -105,6 +148,11 @@ class FollowedStep:
     foreign: set[int] = field(default_factory=set)
     """… in memory that no operator of the followed steps had written."""
     leaves: dict[int, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+    reads: list[Read] = field(default_factory=list)
+    results: dict[int, Extent] = field(default_factory=dict)
+    """By operation."""
+    told: set[int] = field(default_factory=set)
+    """Operations of whose results the host, or code that is not PyTorch's, was told."""
 
 
 def ranks(before: list[tuple[int, ...]], nodes: set[int]) -> Iterator[int]:

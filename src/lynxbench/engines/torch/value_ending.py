@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,7 @@ from lynxbench.attribute.read.dataflow import Key
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.engines.torch.value_calls import MOST_VISITS, Call, FollowedStep, ranks
 from lynxbench.engines.torch.value_memory import Memories
+from lynxbench.engines.torch.value_reads import find_parts
 from lynxbench.engines.torch.value_sums import Sums, find_sums
 from lynxbench.engines.torch.value_tensors import storage_of
 
@@ -37,6 +38,8 @@ class EndedStep:
     """What added to gradients that were there before, in a step that changed other weights."""
     uses: bool
     """Whether the step uses gradients: it trains."""
+    parts: dict[Key, float]
+    """By operator, the share of its results that nobody needs, where somebody needs the rest."""
 
     def goes_on_from(self, before: EndedStep) -> bool:
         """Whether it had other inputs than the step before: data from outside, or a state that is no trained weight and
@@ -72,7 +75,7 @@ class EndedStep:
         return Counter(call.key for call in self.step.calls if call.node in found)
 
 
-def end_step(step: FollowedStep, memories: Memories, returned: bool) -> EndedStep:
+def end_step(step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor]) -> EndedStep:
     """Look at a step that has returned, while what it returned is still there."""
     uses = _find_gradients(step, memories) or step.trained
     again = Counter(call.key for call in step.calls if call.again and not (call.private and _is_kept(call)))
@@ -85,7 +88,8 @@ def end_step(step: FollowedStep, memories: Memories, returned: bool) -> EndedSte
     )
     left = tuple(call for call in step.calls if uses and call.unread and _is_gradient(call))
     gathered = tuple(call for call in step.calls if step.trained and _gathers(call))
-    return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left, gathered, bool(uses))
+    parts = find_parts(step, memories, returned)
+    return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left, gathered, bool(uses), parts)
 
 
 def _find_gradients(step: FollowedStep, memories: Memories) -> bool:

@@ -86,19 +86,16 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
                 follower.hide(f"a step takes longer than {LONGEST_S:g} s to follow")
             if follower.why is not None:
                 return _hidden(follower.why)
-            seen.append(end_step(follower.step, follower.memories, _has_tensors(returned)))
+            tensors = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
+            seen.append(end_step(follower.step, follower.memories, tensors))
             if number == 0:
                 follower.counting = False
                 zeros = _zeros(follower)
                 masked = share_masked(follower.step, follower.masks.fetch())
                 even = {number: bool(one) for number, one in follower.even.items()}
-            del returned
+            del returned, tensors
             follower.memories.end_step()
     return Dataflow(STEPS, tuple(_flows(seen, zeros, masked, even)), multiplies_anew=seen[-1].multiplies_anew)
-
-
-def _has_tensors(returned: object) -> bool:
-    return any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(returned))
 
 
 def _zeros(follower: ValueFollower) -> dict[Key, tuple[float, float]]:
@@ -125,6 +122,8 @@ class _Structure:
     few: float = 1.0
     sliced: int = 0
     moved: int = 0
+    repeated: float = 0.0
+    surely_repeated: float = 0.0
 
 
 def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structure]:
@@ -134,6 +133,7 @@ def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structu
         calls.setdefault(call.key, []).append(call)
     found: dict[Key, _Structure] = {}
     for key, alike in calls.items():
+        repeats = [call.repeats for call in alike if call.repeats is not None and not call.again]
         few = [call.few for call in alike if call.few is not None and not call.again]
         found[key] = _Structure(
             structured=len(few),
@@ -141,6 +141,8 @@ def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structu
             few=sum(share for share, _ in few) / len(few) if few else 1.0,
             sliced=sum(call.picks is not None and not call.again and even.get(call.picks, False) for call in alike),
             moved=min(call.moved for call in alike),
+            repeated=sum(one.share for one in repeats) / len(alike),
+            surely_repeated=sum(one.surely for one in repeats) / len(alike),
         )
     return found
 
@@ -179,13 +181,16 @@ def _flows(
         fewer = any(0 < left < calls for left in (batches, sums))
         shape = structures[key]
         needless = again or unread or adding or fewer or filled < 1.0 or empty_rows or masked > 0.0
-        if needless or constant[key] or shape.structured or shape.sliced or shape.moved:
+        partly = min(one.parts.get(key, 0.0), other.parts.get(key, 0.0))
+        shaped = shape.structured or shape.sliced or shape.moved or shape.repeated
+        if needless or constant[key] or shaped or partly:
             flows.append(
                 OperatorFlow(
                     key[0], key[1], calls, again=again, unread=unread, batches=batches, sums=sums, adding=adding,
                     nonzero=filled, zero_rows=empty_rows, constant=constant[key], structured=shape.structured,
                     factored=shape.factored, few=min(1.0, shape.few), sliced=shape.sliced, moved=shape.moved,
-                    masked=masked, masked_rows=masked_rows,
+                    masked=masked, masked_rows=masked_rows, partly=partly,
+                    repeated=min(1.0, shape.repeated), surely_repeated=min(1.0, shape.surely_repeated),
                 )
             )  # fmt: skip
     return flows

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lynxbench.engines.torch.value_calls import NOBODY, Call, FollowedStep, Memory
+from lynxbench.engines.torch.value_draws import draws, generators
 from lynxbench.engines.torch.value_masks import Mask, Masks, find_masked
 from lynxbench.engines.torch.value_memory import Memories, Numbers
 from lynxbench.engines.torch.value_picks import LEAST_ROW_BYTES, MOST_PICKS, counts_evenly, row_bytes
+from lynxbench.engines.torch.value_reads import NORMS, View, note_reads, note_result, repeats_of, view_of
+from lynxbench.engines.torch.value_rows import Repeats, SeenRows
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
 from lynxbench.engines.torch.value_structure import PICKING, Made, combine, fewest, made_of
 from lynxbench.engines.torch.value_tensors import geometry_of, storage_of, tensors_in, whole_of
@@ -51,6 +53,9 @@ class _Looked:
     picks: int | None = None
     index_bytes: int = 0
     masks: Mask | None = None
+    values: dict[int, Any] = field(default_factory=dict)
+    views: list[View] = field(default_factory=list)
+    repeats: Repeats | None = None
 
 
 class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTorch
@@ -72,6 +77,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         self.memories = Memories(self.numbers)
         self.zeros = Zeros()
         self.masks = Masks()
+        self.rows = SeenRows(clock)
         self.even: dict[int, torch.Tensor] = {}
         """By what is picked how: whether the numbers by which it is picked count up evenly."""
         self.before: set[int] = set()
@@ -102,6 +108,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             memory.blank = False
             memory.content, memory.made_of, memory.own = self.numbers.fresh(), None, False
             step = self.step
+            step.told.add(memory.writer)
             step.before.append(tuple({memory.writer, step.barrier} - {NOBODY}))
             step.barrier = memory.writer = len(step.before) - 1
 
@@ -112,6 +119,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                 memory = self.memories.find(tensor) if _is_plain(tensor) else None
                 if memory is not None:
                     memory.read = memory.used = True
+                    self.step.told.add(memory.writer)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator as it is, and note what it read and made."""
@@ -172,6 +180,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         parts: list[Hashable] = [schema.name, schema.overload]
         sizes: list[tuple[int, ...]] = []
         operands: list[tuple[int, Memory]] = []
+        views: list[View] = []
         written: list[Memory] = []
         numbers: dict[int, int] = {}
         made: list[tuple[torch.Tensor, Made]] = []
@@ -193,6 +202,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
                 else:
                     sizes.append(tuple(tensor.shape))
                 operands.append((place, memory))
+                views.append(view_of(place, memory, tensor))
                 if place not in schema.overwritten:
                     made.append((tensor, made_of(tensor, memory.made_of, backward=backward)))
                 geometry = geometry_of(tensor)
@@ -210,26 +220,43 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         if _is_captured(operands, values):
             self.hide("a CUDA graph was captured")
             return None
-        if _draws(schema, values):
-            parts.append(_generators(values))
+        if draws(schema, values):
+            parts.append(generators(values))
         looked = _Looked(schema, tuple(parts), tuple(sizes), operands, written, trained=trained)
+        looked.values, looked.views = values, views
         if schema.factors is not None and all(place in numbers for place in schema.factors):
             first, second = (values[place] for place in schema.factors)
             looked.shared = numbers[schema.factors[1]]
             looked.zeros = self.numbers.of(("factors", *(numbers[place] for place in schema.factors)))
             if self.counting:
                 self.zeros.count(looked.zeros, first, second)
+                looked.repeats = None if backward else self._count_rows(schema, values, numbers)
         masked = find_masked(schema.name, values, dict(operands))
         if masked is not None:
             place, other, product = masked
             looked.masks = product, self.numbers.of(("mask", schema.name, place, numbers[other]))
             if self.counting:
                 self.masks.keep(looked.masks[1], schema.name, place, values[other])
+        if schema.pointwise and not schema.seeded and not backward:
+            looked.repeats = repeats_of(views)
         looked.adds = schema.adds and _is_sum(values)
         if index_bytes and isinstance(values.get(1), (list, tuple)):
             looked.index_bytes = index_bytes if row_bytes(values[0], values[1]) >= LEAST_ROW_BYTES else 0
         self._look_at_structure(looked, values, made)
         return looked
+
+    def _count_rows(self, schema: OperatorSchema, values: dict[int, Any], numbers: dict[int, int]) -> Repeats | None:
+        """Of a product: rows of its first factor that it multiplies again, or columns of its second."""
+        left, right = schema.factors or (0, 1)
+        added = numbers.get(0) if left else None
+        found: list[Repeats | None] = []
+        for rows, other in ((left, right), (right, left)):
+            factor = values[rows] if rows == left else values[rows].mT
+            each = values[other].dim() > 2 and values[other].stride(0) != 0
+            key = self.numbers.of(("rows", schema.name, rows, numbers[rows], numbers[other], added))
+            with_what = schema.name, rows, numbers[other], added
+            found.append(self.rows.count(key, with_what, factor, each=each))
+        return max((one for one in found if one is not None), key=lambda one: (one.surely, one.share), default=None)
 
     def _look_at_structure(
         self, looked: _Looked, values: dict[int, Any], made: list[tuple[torch.Tensor, Made]]
@@ -275,17 +302,20 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         for _, memory in looked.operands:
             memory.read = True
             memory.used = memory.used or not self._gathers(looked, memory)
+        first = next(tensors_in(result), None)
+        note_reads(step, node, schema, looked.views, looked.values, first)
+        note_result(step, node, schema, looked.views, made, first)
         call = self._call(looked, node, identity, made, result)
         for number, memory in enumerate(looked.written):
             content = self.numbers.of((identity, "written", number))
             if memory.maker is not None and content not in step.contents:
                 memory.maker.again = False  # whoever changes it needs it for himself
             self._put(memory, content, node)
-            memory.made_of = looked.made_of
+            memory.made_of, memory.repeats = looked.made_of, looked.repeats
         for memory in made:
             memory.maker, memory.blank = call, schema.blank
             self._put(memory, memory.content, node, blank=schema.blank)
-            memory.made_of = looked.made_of
+            memory.made_of, memory.repeats = looked.made_of, looked.repeats
         step.trained = step.trained or looked.trained
         if schema.tells_host:
             step.barrier = node
@@ -310,6 +340,8 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             few=looked.few,
             picks=looked.picks,
             masks=looked.masks,
+            repeats=looked.repeats,
+            by_parts=schema.factors is not None or schema.pointwise or schema.copies or schema.name in NORMS,
             moved=2 * moved + looked.index_bytes if looked.index_bytes and moved else 0,
         )
         step.done.add(identity)
@@ -318,7 +350,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
 
     def _put(self, memory: Memory, content: int, node: int, *, blank: bool = False) -> None:
         memory.content, memory.writer, memory.blank = content, node, blank
-        memory.own, memory.made_of = True, None
+        memory.own, memory.made_of, memory.repeats = True, None, None
         self.step.contents.add(content)
 
     @staticmethod
@@ -352,21 +384,3 @@ def _is_sum(values: dict[int, Any]) -> bool:
 def _is_captured(operands: list[tuple[int, Memory]], values: dict[int, Any]) -> bool:
     on_device = any(one.is_cuda for value in values.values() for one in tensors_in(value)) if operands else False
     return on_device and torch.cuda.is_current_stream_capturing()
-
-
-def _draws(schema: OperatorSchema, values: dict[int, Any]) -> bool:
-    """Whether random numbers play a part: of an operator that may leave values out, where it does."""
-    rates = [place for word, place in schema.places.items() if word in ("dropout", "dropout_p")]
-    if rates:
-        return any(values.get(place, 0.0) != 0 for place in rates)
-    return schema.seeded
-
-
-def _generators(values: dict[int, Any]) -> Hashable:
-    """Where the generators stand that an operator may draw from: the same numbers come from the same place."""
-    given = [value for value in values.values() if isinstance(value, torch.Generator)]
-    usual = [torch.default_generator]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        usual += torch.cuda.default_generators
-    states = (generator.get_state() for generator in given or usual)
-    return tuple(hashlib.sha256(bytes(torch._C.TensorBase.numpy(state))).digest() for state in states)

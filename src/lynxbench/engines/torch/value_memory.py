@@ -69,7 +69,7 @@ class Memories:
         """What wrote before is no work of the next step."""
         self._sweep()
         for memory in self._by_address.values():
-            memory.writer, memory.made_of = NOBODY, None
+            memory.writer, memory.made_of, memory.repeats = NOBODY, None, None
 
     def _add(self, storage: Any) -> Memory:
         if len(self._by_address) >= self._sweep_at:

@@ -1,0 +1,226 @@
+"""How much of a result anybody needs: the last position of all, a few columns, the first rows.
+
+A view that an operator takes shows how many elements it reads, and where it makes one row of each of its operand's
+(products, functions of each element, norms), no more rows are needed of what it reads than of what it makes. So it is
+followed backwards from what the step returns, leaves or tells the host. Shares of several readers are added, since they
+may read other parts; and what is told to the host, or a single number that is returned, stands for all of it: steps are
+ended so to wait for the device.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lynxbench.attribute.read.dataflow import Key
+from lynxbench.engines.torch.value_calls import NOBODY, Extent, FollowedStep, Memory, Passing, Read
+from lynxbench.engines.torch.value_memory import Memories
+from lynxbench.engines.torch.value_rows import Repeats
+from lynxbench.engines.torch.value_schema import OperatorSchema
+from lynxbench.engines.torch.value_structure import PICKING
+from lynxbench.engines.torch.value_tensors import storage_of, whole_of
+
+NORMS = {"aten::native_layer_norm": 1, "aten::_softmax": 1, "aten::_log_softmax": 1}
+"""The place of the argument that says what they go over."""
+PICKING_ROWS = frozenset({"aten::index", "aten::index_select", "aten::embedding"})
+WHOLE = (1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An operand as it lies in its memory."""
+
+    place: int
+    memory: Memory
+    sizes: tuple[int, ...]
+    elements: int
+    """What is repeated counts once."""
+    along: bool
+    """Its last dimension lies as it was written."""
+    whole: bool
+    """It covers its memory."""
+
+
+def view_of(place: int, memory: Memory, tensor: torch.Tensor) -> View:
+    """An operand as an operator takes it."""
+    sizes, steps = tuple(tensor.shape), tensor.stride()
+    elements = math.prod(size for size, step in zip(sizes, steps, strict=True) if step or not size)
+    along = not sizes or steps[-1] == 1 or sizes[-1] == 1
+    return View(place, memory, sizes, elements, along, whole_of(tensor))
+
+
+def repeats_of(views: list[View]) -> Repeats | None:
+    """Of a function of each element: rows that come again in all that it takes, but for what it repeats itself."""
+    largest = max((math.prod(view.sizes) for view in views), default=0)
+    found = [view.memory.repeats for view in views if math.prod(view.sizes) == largest]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    return Repeats(min(one.share for one in known), min(one.surely for one in known))
+
+
+def note_reads(
+    step: FollowedStep, node: int, schema: OperatorSchema, views: Sequence[View], values: dict[int, Any],
+    result: torch.Tensor | None,
+) -> None:  # fmt: skip
+    """What an operation reads of results that are there, before its own are."""
+    picks = schema.name in PICKING  # the size of what a mask picks is told, and not what it picks from
+    tells = schema.tells_host and not picks
+    in_parts = any(view.place in schema.written and not view.whole for view in views)
+    for view in views:
+        writer = view.memory.writer
+        if writer == NOBODY or (view.place in schema.overwritten and view.whole):
+            continue
+        extent = step.results.get(writer)
+        if in_parts or tells or extent is None or extent.memory is not view.memory or not extent.elements:
+            step.reads.append(Read(writer, node, 1.0, 1.0, along=False, passes=Passing.NOTHING))
+            continue
+        elements, along = _share(view, extent)
+        if picks and view.place == 0 and result is not None:
+            elements = min(elements, result.numel() / extent.elements)
+            along = along and _picks_rows(schema.name, values, view.sizes)
+        passes = _passes(schema, view, values, result)
+        step.reads.append(Read(writer, node, elements, elements if along else 1.0, along, passes))
+    if tells:
+        step.told.add(node)
+
+
+def note_result(
+    step: FollowedStep, node: int, schema: OperatorSchema, views: Sequence[View], made: Sequence[Memory],
+    result: torch.Tensor | None,
+) -> None:  # fmt: skip
+    """What an operation makes, or leaves where something was."""
+    if made and result is not None:
+        step.results[node] = Extent(made[0], result.numel(), _width(tuple(result.shape)), tuple(made[1:]))
+        return
+    written = [view for view in views if view.place in schema.written]
+    if written:
+        elements = math.prod(written[0].sizes) if written[0].whole else 0
+        others = tuple(view.memory for view in written[1:])
+        step.results[node] = Extent(written[0].memory, elements, _width(written[0].sizes), others)
+
+
+def find_parts(step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor]) -> dict[Key, float]:
+    """By operator, the mean share of its results that nobody needs, where somebody needs the rest."""
+    needed = _needed(step, _returned(step, memories, returned))
+    shares: dict[Key, list[float]] = {}
+    for call in step.calls:
+        share = needed[call.node] if call.by_parts else 1.0
+        shares.setdefault(call.key, []).append(1.0 - share if 0.0 < share < 1.0 and not call.again else 0.0)
+    return {key: sum(found) / len(found) for key, found in shares.items()}
+
+
+def _needed(step: FollowedStep, returned: dict[int, tuple[float, float]]) -> list[float]:
+    """By operation, the share of its result's elements that is needed."""
+    count = len(step.before)
+    elements, rows = [0.0] * count, [0.0] * count
+    reads: list[list[Read]] = [[] for _ in range(count)]
+    for read in step.reads:
+        reads[read.reader].append(read)
+    for node in reversed(range(count)):
+        extent = step.results.get(node)
+        kept = extent is not None and (
+            (extent.memory.writer == node and not extent.memory.freed) or any(not one.freed for one in extent.others)
+        )
+        least = WHOLE if node in step.told else returned.get(node, WHOLE) if kept else (0.0, 0.0)
+        elements[node] = min(1.0, elements[node] + least[0])
+        rows[node] = min(1.0, rows[node] + least[1])
+        if not elements[node]:
+            continue
+        for read in reads[node]:
+            by_each, by_rows = _passed(read, elements[node], rows[node])
+            elements[read.writer] += by_each
+            rows[read.writer] += by_rows
+    return elements
+
+
+def _passed(read: Read, elements: float, rows: float) -> tuple[float, float]:
+    """What is needed of an operand where so much is needed of what was made of it."""
+    if read.passes is Passing.NOTHING:
+        return read.elements, read.rows
+    part = elements if read.passes is Passing.EACH else rows
+    return read.elements * part, read.rows * rows if read.along else 1.0
+
+
+def _share(view: View, extent: Extent) -> tuple[float, bool]:
+    """Of a result's elements, what a view covers; and whether it covers rows from end to end."""
+    along = view.along and bool(view.sizes) and view.sizes[-1] == extent.width
+    return min(1.0, view.elements / extent.elements), along
+
+
+def _passes(schema: OperatorSchema, view: View, values: dict[int, Any], result: torch.Tensor | None) -> Passing:
+    """Of what part of an operand an operator makes a part of its result."""
+    if result is None or not isinstance(values.get(view.place), torch.Tensor):
+        return Passing.NOTHING
+    if schema.pointwise or schema.copies:
+        return Passing.EACH if math.prod(view.sizes) == result.numel() == view.elements else Passing.NOTHING
+    by_rows = view.place == 0 and _goes_over_last(schema.name, values, view.sizes)
+    left = schema.factors is not None and view.place == schema.factors[0]
+    return Passing.ROWS if by_rows or left else Passing.NOTHING
+
+
+def _goes_over_last(name: str, values: dict[int, Any], sizes: tuple[int, ...]) -> bool:
+    over = values.get(NORMS.get(name, NOBODY))
+    if isinstance(over, (list, tuple)):
+        return len(over) == 1
+    return isinstance(over, int) and bool(sizes) and over % len(sizes) == len(sizes) - 1
+
+
+def _picks_rows(name: str, values: dict[int, Any], sizes: tuple[int, ...]) -> bool:
+    if name not in PICKING_ROWS or len(sizes) < 2:
+        return False
+    by = values.get(1)
+    if name == "aten::index_select":
+        return isinstance(by, int) and by % len(sizes) != len(sizes) - 1
+    return name == "aten::embedding" or (isinstance(by, (list, tuple)) and sum(_covers(one) for one in by) < len(sizes))
+
+
+def _covers(index: Any) -> int:
+    """How many dimensions a part of an index stands for."""
+    return index.dim() if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) else 1
+
+
+def _width(sizes: tuple[int, ...]) -> int:
+    return sizes[-1] if sizes else 1
+
+
+# --- what the step returns --------------------------------------------------------------------------------------------
+
+
+def _returned(
+    step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor]
+) -> dict[int, tuple[float, float]]:
+    """Of results that the step returns a part of, and that nobody else holds: the shares of elements and rows."""
+    sharing = Counter(storage_of(leaf)._cdata for leaf in {id(leaf): leaf for leaf in returned}.values())
+    found: dict[int, tuple[float, float]] = {}
+    for leaf in returned:
+        memory = memories.find(leaf)
+        extent = step.results.get(memory.writer) if memory is not None else None
+        if memory is None or extent is None or extent.memory is not memory:
+            continue
+        alone = extent.elements and leaf.numel() > 1 and not _is_held(leaf, sharing[storage_of(leaf)._cdata])
+        elements, along = _share(view_of(0, memory, leaf), extent) if alone else (1.0, False)
+        part = elements, elements if along else 1.0
+        before = found.get(memory.writer, (0.0, 0.0))
+        found[memory.writer] = before[0] + part[0], before[1] + part[1]
+    return found
+
+
+def _is_held(leaf: torch.Tensor, sharing: int) -> bool:
+    """Whether somebody holds what a returned tensor is a part of, besides those that are returned."""
+    probe = torch.zeros(2)[1:]
+    usual = _holders(probe)
+    count, of_base = _holders(leaf)
+    return count > usual[0] + sharing - 1 - (leaf._base is None) or (leaf._base is not None and of_base > usual[1])
+
+
+def _holders(view: torch.Tensor) -> tuple[int, int]:
+    """How many tensors share its memory, and how often the one is held that it is a view of."""
+    storage = storage_of(view)
+    return torch._C._storage_Use_Count(storage._cdata), sys.getrefcount(view._base)
