@@ -50,9 +50,10 @@ software's; running sums write what they read; where work is not known, the gain
 counted by the clock of the step without the profiler. 15: nothing is said of the speed of work that operands do not
 tell, nor of passes that caches fed; sums over calls are held against the mean step; a memory ceiling that another
 contradicts is left out; faster kernels are promised by nobody; unread results and dear orders are the software's on a
-CPU too, as are results of products that a mask drops, products of whole numbers, gradients that only gather, and memory
-that is mapped anew in each step; convolutions are counted by their own orders; nobody is blamed on a CPU for operators
-between near and far, or far below the ceilings of other work."""
+CPU too, as are results of products that a mask drops, rows that were multiplied before, results that are read or
+returned in part, products of whole numbers, gradients that only gather, and memory that is mapped anew in each step;
+convolutions are counted by their own orders; nobody is blamed on a CPU for operators between near and far, or far below
+the ceilings of other work."""
 
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""

@@ -275,3 +275,75 @@ def test_kernels_far_below_their_ceilings_promise_no_faster_ones(on_host: OnHost
     assert before.gain_if_removed.low > 1.5
     assert now.gain_if_removed.low == 1.0
     assert now.gain_if_removed.estimate == before.gain_if_removed.estimate
+
+
+# --- results that are read in part, and rows that come again ----------------------------------------------------------
+
+HEAD: Launched = ("aten::mm", [dense(64, 1024), dense(1024, 8000)], 10.5)
+"""Of its 10.5 ms, reading its weights alone takes 1.6."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "said", "told"),
+    [
+        ({"partly": 0.75}, "of which only a part is read or returned", "of which only a part is read"),
+        ({"repeated": 0.75, "surely_repeated": 0.75}, "rows that it had multiplied before", "multiply rows"),
+    ],
+)
+def test_rows_that_nobody_needs_are_not_the_hardwares(
+    followed: Judge, seen: dict[str, float], said: str, told: str
+) -> None:
+    found = followed([MASKED], flow(MASKED, 1, **seen), rules=15)
+    assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+    assert said in found.sentence
+    assert found.gain_if_removed.estimate == pytest.approx(4.0, rel=0.1)
+    assert any(told in line for line in found.evidence)
+    assert followed([MASKED], flow(MASKED, 1, **seen), rules=14).bound is Bound.HARDWARE
+
+
+def test_rows_that_are_alike_by_accident_are_a_doubt_and_blame_nobody(followed: Judge) -> None:
+    found = followed([MASKED], flow(MASKED, 1, repeated=0.75), rules=15)
+    assert (found.bound, found.layer) == (Bound.UNDETERMINED, None)
+    assert found.gain_if_removed.estimate == pytest.approx(1.0, abs=0.01)
+    assert "products of rows that they had multiplied before" in found.sentence
+    assert found.gain_if_removed.high >= 3.9
+    all_alike = followed([MASKED], flow(MASKED, 1, repeated=0.9998), rules=15)
+    assert "e+0" not in all_alike.sentence
+
+
+def test_weights_are_read_however_few_rows_are_left(followed: Judge) -> None:
+    """One row of 64 is no gain of 64."""
+    found = followed([HEAD], flow(HEAD, 1, partly=1.0 - 1 / 64), rules=15)
+    assert found.gain_if_removed.low <= 10.5 / 1.6 <= found.gain_if_removed.high
+    assert found.gain_if_removed.estimate < 7.0
+
+
+def test_rows_that_are_dropped_and_come_again_may_be_the_same_rows(followed: Judge) -> None:
+    """Padding is alike, and in the end a mask drops it: it is left out once."""
+    seen = {"masked": 0.75, "masked_rows": 0.75, "repeated": 0.75, "surely_repeated": 0.75}
+    found = followed([MASKED], flow(MASKED, 1, **seen), rules=15)
+    assert found.gain_if_removed.estimate == pytest.approx(4.0, rel=0.1)
+    assert found.gain_if_removed.high >= 15.0
+
+
+def test_what_a_product_copies_for_itself_is_no_table_that_others_read(
+    make_event: Callable[..., Event], write_trace: Callable[..., Path], ceilings: tuple[Ceiling, ...]
+) -> None:
+    """Its bias, written out over all rows, is as large as its weights by accident: a gain of 96 was said of it."""
+    x, weights, bias = dense(256, 256), ((256, 8000), (1, 256)), ((256, 8000), (0, 1))
+    events: list[Event] = []
+    for step in range(5):
+        at = 100.0 + step * 20_000.0
+        events.append(make_event(f"step#{step}", at - 5.0, 19_000.0, cat="user_annotation"))
+        product, copied = (dense(8000), x, weights), (dense(256, 8000), bias)
+        for name, given, begins, ms in (("aten::addmm", product, at, 18.0), ("aten::copy_", copied, at + 1.0, 6.0)):
+            recorded = {
+                "Input Dims": [list(sizes) for sizes, _ in given],
+                "Input Strides": [list(strides) for _, strides in given],
+                "Input type": ["float"] * len(given),
+            }
+            events.append(make_event(name, begins, ms * 1e3, **recorded))
+    before, now = (attribute_by(rules, write_trace(events), ceilings, 18.0) for rules in (14, 15))
+    assert before.gain_if_removed.high > 50.0
+    assert now.gain_if_removed.high < 2.0
+    assert now.bound is not Bound.SOFTWARE or now.layer is not Layer.APPLICATION
