@@ -1,6 +1,6 @@
 """Structure that products ignore, work that is the same in each step, places picked by index: is it named, and rightly?
 
-    python benchmarks/attribution_structure.py [--set first|second|third|fourth|fifth] [--case NAME ...] [--rules 14 15]
+    python benchmarks/attribution_structure.py [--set first ... sixth] [--case NAME ...] [--rules 14 15]
         [--steps 6] [--evidence]
 
 Each step of a set (attribution_structure_steps.py, _second.py and so on) goes through the callable engine: it is timed
@@ -27,6 +27,7 @@ import torch
 import attribution_structure_fifth as fifth
 import attribution_structure_fourth as fourth
 import attribution_structure_second as second
+import attribution_structure_sixth as sixth
 import attribution_structure_steps as first
 import attribution_structure_third as third
 from attribution_structure_steps import Step, near
@@ -40,7 +41,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES
 
 SOFTWARE_GAIN = 1.3
-ROOMS = {"first": first, "second": second, "third": third, "fourth": fourth, "fifth": fifth}
+ROOMS = {"first": first, "second": second, "third": third, "fourth": fourth, "fifth": fifth, "sixth": sixth}
 SETS = {name: room.PLANTED | room.HEALTHY for name, room in ROOMS.items()}
 STEPS = {name: step for steps in SETS.values() for name, step in steps.items()}
 sys.modules.setdefault("attribution_structure", sys.modules[__name__])

@@ -114,6 +114,44 @@ def test_no_more_rows_are_needed_of_what_is_read_than_of_what_is_made(step: Step
     assert {"addmm", "gelu"} <= set(found) or "mm" in found
 
 
+def masked_rows(p: Parts) -> Any:
+    """Padding that a mask drops in the end."""
+    return (p.net[:3](p.x) * (torch.arange(ROWS) < HALF)[:, None]).sum(0)
+
+
+def routed(p: Parts) -> Any:
+    """Two experts asked for every token, of which each is for one."""
+    first = torch.arange(ROWS)[:, None] < HALF
+    return torch.where(first, p.net[:3](p.x), 0.0) + torch.where(first, 0.0, p.net[:3](p.other))
+
+
+@pytest.mark.parametrize("step", [masked_rows, routed])
+def test_rows_that_a_mask_drops_are_needed_nowhere_before_it(step: Step) -> None:
+    found = unread(step)
+    assert set(found) == {"addmm", "gelu"}
+    assert set(found.values()) == {0.5}
+
+
+def thinned_out(p: Parts) -> Any:
+    """Here and there an element of each row: all rows are needed."""
+    return p.net[:3](p.x) * (torch.rand(ROWS, SIDE, generator=p.generator) < 0.25)
+
+
+def by_its_own_sign(p: Parts) -> Any:
+    """Who drops the result asks for it first."""
+    made = p.net[:3](p.x)
+    return made * (made.sum(1, keepdim=True) > 0.0)
+
+
+def by_column(p: Parts) -> Any:
+    return p.net[:3](p.x) * (torch.arange(SIDE) < SIDE // 2)
+
+
+@pytest.mark.parametrize("step", [thinned_out, by_its_own_sign, by_column])
+def test_masks_that_drop_no_rows_that_are_known_before(step: Step) -> None:
+    assert unread(step) == {}
+
+
 def columns_between(p: Parts) -> Any:
     """Only columns of the second: of the first, each row is needed."""
     return ((p.x @ p.w) @ p.v)[:, : SIDE // 4]

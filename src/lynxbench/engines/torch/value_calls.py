@@ -116,6 +116,8 @@ class Read:
     along: bool
     """Its rows are read as rows."""
     passes: Passing
+    mask: int | None = None
+    """Under which number it is counted which of them the reader drops."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,13 @@ class EndedStep:
         return Counter(call.key for call in self.step.calls if call.node in found)
 
 
-def end_step(step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor]) -> EndedStep:
-    """Look at a step that has returned, while what it returned is still there."""
+def end_step(
+    step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor], masked: dict[int, float]
+) -> EndedStep:
+    """Look at a step that has returned, while what it returned is still there.
+
+    `masked`: by number of a mask, the share of rows of which it leaves nothing.
+    """
     uses = _find_gradients(step, memories) or step.trained
     again = Counter(call.key for call in step.calls if call.again and not (call.private and _is_kept(call)))
     kept = {call.key for call in step.calls if call.unread and _is_kept(call) and not _is_gradient(call)}
@@ -88,7 +93,7 @@ def end_step(step: FollowedStep, memories: Memories, returned: Sequence[torch.Te
     )
     left = tuple(call for call in step.calls if uses and call.unread and _is_gradient(call))
     gathered = tuple(call for call in step.calls if step.trained and _gathers(call))
-    parts = find_parts(step, memories, returned)
+    parts = find_parts(step, memories, returned, masked)
     return EndedStep(step, again, _batches(step), find_sums(step), dropped, unread, left, gathered, bool(uses), parts)
 
 

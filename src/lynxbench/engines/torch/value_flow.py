@@ -87,11 +87,13 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
             if follower.why is not None:
                 return _hidden(follower.why)
             tensors = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, torch.Tensor)]
-            seen.append(end_step(follower.step, follower.memories, tensors))
+            masks = follower.masks.fetch()
+            empty_rows = {number: rows for number, (_, rows) in masks.items()}
+            seen.append(end_step(follower.step, follower.memories, tensors, empty_rows))
             if number == 0:
                 follower.counting = False
                 zeros = _zeros(follower)
-                masked = share_masked(follower.step, follower.masks.fetch())
+                masked = share_masked(follower.step, masks)
                 even = {number: bool(one) for number, one in follower.even.items()}
             del returned, tensors
             follower.memories.end_step()

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lynxbench.engines.torch.value_calls import NOBODY, Call, FollowedStep, Memory
 from lynxbench.engines.torch.value_draws import draws, generators
-from lynxbench.engines.torch.value_masks import Mask, Masks, find_masked
+from lynxbench.engines.torch.value_masks import Mask, Masks, find_masked, find_row_masks
 from lynxbench.engines.torch.value_memory import Memories, Numbers
 from lynxbench.engines.torch.value_picks import LEAST_ROW_BYTES, MOST_PICKS, counts_evenly, row_bytes
 from lynxbench.engines.torch.value_reads import NORMS, View, note_reads, note_result, repeats_of, view_of
@@ -55,6 +55,7 @@ class _Looked:
     masks: Mask | None = None
     values: dict[int, Any] = field(default_factory=dict)
     views: list[View] = field(default_factory=list)
+    row_masks: dict[int, int] = field(default_factory=dict)
     repeats: Repeats | None = None
 
 
@@ -234,9 +235,9 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         masked = find_masked(schema.name, values, dict(operands))
         if masked is not None:
             place, other, product = masked
-            looked.masks = product, self.numbers.of(("mask", schema.name, place, numbers[other]))
-            if self.counting:
-                self.masks.keep(looked.masks[1], schema.name, place, values[other])
+            looked.masks = product, self._keep_mask(schema.name, place, values[other], numbers[other])
+        for place, other in find_row_masks(schema.name, values):
+            looked.row_masks[place] = self._keep_mask(schema.name, place, values[other], numbers[other])
         if schema.pointwise and not schema.seeded and not backward:
             looked.repeats = repeats_of(views)
         looked.adds = schema.adds and _is_sum(values)
@@ -244,6 +245,12 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             looked.index_bytes = index_bytes if row_bytes(values[0], values[1]) >= LEAST_ROW_BYTES else 0
         self._look_at_structure(looked, values, made)
         return looked
+
+    def _keep_mask(self, name: str, place: int, mask: Any, content: int) -> int:
+        """The number under which it is counted what a mask leaves of an operand."""
+        number = self.numbers.of(("mask", name, place, content))
+        self.masks.keep(number, name, place, mask)
+        return number
 
     def _count_rows(self, schema: OperatorSchema, values: dict[int, Any], numbers: dict[int, int]) -> Repeats | None:
         """Of a product: rows of its first factor that it multiplies again, or columns of its second."""
@@ -303,7 +310,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             memory.read = True
             memory.used = memory.used or not self._gathers(looked, memory)
         first = next(tensors_in(result), None)
-        note_reads(step, node, schema, looked.views, looked.values, first)
+        note_reads(step, node, schema, looked.views, looked.values, looked.row_masks, first)
         note_result(step, node, schema, looked.views, made, first)
         call = self._call(looked, node, identity, made, result)
         for number, memory in enumerate(looked.written):

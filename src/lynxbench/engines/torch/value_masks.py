@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,17 @@ def find_masked(name: str, values: dict[int, Any], memories: dict[int, Memory]) 
         if isinstance(mask, torch.Tensor) and 1 < mask.numel() <= values[place].numel() >= WORTH_COUNTING:
             return place, other, maker.node
     return None
+
+
+def find_row_masks(name: str, values: dict[int, Any]) -> Iterator[tuple[int, int]]:
+    """The places of what an operator drops rows of, whoever made it, and of what says which."""
+    for place, other in PLACES.get(name, ()):
+        operand, mask = values.get(place), values.get(other)
+        if not isinstance(operand, torch.Tensor) or not isinstance(mask, torch.Tensor):
+            continue
+        smaller = 1 < mask.numel() < operand.numel() or mask.dtype == torch.bool
+        if smaller and mask.numel() <= operand.numel() >= WORTH_COUNTING:
+            yield place, other
 
 
 def share_masked(step: FollowedStep, kept: dict[int, tuple[float, float]]) -> dict[Key, tuple[float, float]]:

@@ -67,7 +67,7 @@ def repeats_of(views: list[View]) -> Repeats | None:
 
 def note_reads(
     step: FollowedStep, node: int, schema: OperatorSchema, views: Sequence[View], values: dict[int, Any],
-    result: torch.Tensor | None,
+    masks: dict[int, int], result: torch.Tensor | None,
 ) -> None:  # fmt: skip
     """What an operation reads of results that are there, before its own are."""
     picks = schema.name in PICKING  # the size of what a mask picks is told, and not what it picks from
@@ -86,7 +86,8 @@ def note_reads(
             elements = min(elements, result.numel() / extent.elements)
             along = along and _picks_rows(schema.name, values, view.sizes)
         passes = _passes(schema, view, values, result)
-        step.reads.append(Read(writer, node, elements, elements if along else 1.0, along, passes))
+        rows = elements if along else 1.0
+        step.reads.append(Read(writer, node, elements, rows, along, passes, masks.get(view.place)))
     if tells:
         step.told.add(node)
 
@@ -106,9 +107,14 @@ def note_result(
         step.results[node] = Extent(written[0].memory, elements, _width(written[0].sizes), others)
 
 
-def find_parts(step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor]) -> dict[Key, float]:
-    """By operator, the mean share of its results that nobody needs, where somebody needs the rest."""
-    needed = _needed(step, _returned(step, memories, returned))
+def find_parts(
+    step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor], dropped: dict[int, float]
+) -> dict[Key, float]:
+    """By operator, the mean share of its results that nobody needs, where somebody needs the rest.
+
+    `dropped`: by number, the share of rows of which a mask leaves nothing.
+    """
+    needed = _needed(step, _returned(step, memories, returned), dropped)
     shares: dict[Key, list[float]] = {}
     for call in step.calls:
         share = needed[call.node] if call.by_parts else 1.0
@@ -116,7 +122,7 @@ def find_parts(step: FollowedStep, memories: Memories, returned: Sequence[torch.
     return {key: sum(found) / len(found) for key, found in shares.items()}
 
 
-def _needed(step: FollowedStep, returned: dict[int, tuple[float, float]]) -> list[float]:
+def _needed(step: FollowedStep, returned: dict[int, tuple[float, float]], dropped: dict[int, float]) -> list[float]:
     """By operation, the share of its result's elements that is needed."""
     count = len(step.before)
     elements, rows = [0.0] * count, [0.0] * count
@@ -125,19 +131,24 @@ def _needed(step: FollowedStep, returned: dict[int, tuple[float, float]]) -> lis
         reads[read.reader].append(read)
     for node in reversed(range(count)):
         extent = step.results.get(node)
-        kept = extent is not None and (
-            (extent.memory.writer == node and not extent.memory.freed) or any(not one.freed for one in extent.others)
-        )
-        least = WHOLE if node in step.told else returned.get(node, WHOLE) if kept else (0.0, 0.0)
+        least = WHOLE if node in step.told else returned.get(node, WHOLE) if _is_left(node, extent) else (0.0, 0.0)
         elements[node] = min(1.0, elements[node] + least[0])
         rows[node] = min(1.0, rows[node] + least[1])
         if not elements[node]:
             continue
         for read in reads[node]:
-            by_each, by_rows = _passed(read, elements[node], rows[node])
+            kept = 1.0 if read.mask is None else 1.0 - dropped.get(read.mask, 0.0)
+            by_each, by_rows = _passed(read, min(kept, elements[node]), min(kept, rows[node]))
             elements[read.writer] += by_each
             rows[read.writer] += by_rows
     return elements
+
+
+def _is_left(node: int, extent: Extent | None) -> bool:
+    if extent is None:
+        return False
+    own = extent.memory.writer == node and not extent.memory.freed
+    return own or any(not one.freed for one in extent.others)
 
 
 def _passed(read: Read, elements: float, rows: float) -> tuple[float, float]:
