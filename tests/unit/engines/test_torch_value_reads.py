@@ -267,6 +267,49 @@ def test_what_mixes_rows_needs_all_of_them() -> None:
     assert (flow.sizes, flow.partly) == (((ROWS, SIDE), (SIDE, ROWS)), 0.5), "the second product alone"
 
 
+def queries_of_attention(p: Parts) -> Any:
+    """Keys and values are needed of all positions."""
+    q, k, v = (one.view(1, ROWS, 4, 16).transpose(1, 2) for one in (p.x @ p.w, p.other @ p.w, p.other @ p.v))
+    mixed = functional.scaled_dot_product_attention(q, k, v)
+    return (mixed.transpose(1, 2).reshape(ROWS, SIDE) @ p.v.T.contiguous())[:HALF]
+
+
+def test_of_attention_no_more_queries_are_needed_than_results() -> None:
+    found = unread(queries_of_attention)
+    assert found["_scaled_dot_product_flash_attention_for_cpu"] == 0.5
+    assert found["mm"] == pytest.approx(0.25), "the queries and what follows, of four products alike"
+
+
+def perhaps(step: Step) -> dict[str, tuple[float, float]]:
+    parts = Parts()
+    flow = follow(lambda _: step(parts))
+    assert flow.whole, flow.why
+    return {
+        one.name.removeprefix("aten::"): (round(one.partly, 2), round(one.perhaps, 2))
+        for one in flow.operators
+        if one.perhaps > 0.0
+    }
+
+
+def test_convolutions_need_something_beside_what_is_read_so_what_they_read_is_open() -> None:
+    ears = nn.Sequential(nn.Conv1d(16, 16, 5), nn.ReLU(), nn.Conv1d(16, 16, 3)).requires_grad_(False)
+    heard = torch.randn(4, 16, 106)
+    found = follow(lambda _: ears(heard)[:, :, -25:]).operators
+    assert [(one.name, one.partly, one.perhaps) for one in found] == [
+        ("aten::convolution", 0.0, 0.75),
+        ("aten::relu", 0.0, 0.75),
+        ("aten::convolution", 0.75, 0.75),
+    ]
+
+
+def test_a_layer_that_is_one_operator_may_do_what_a_part_of_its_result_needs() -> None:
+    layer = nn.TransformerEncoderLayer(SIDE, 4, SIDE, batch_first=True).requires_grad_(False).eval()
+    x = torch.randn(2, 32, SIDE)
+    assert perhaps(lambda _: layer(layer(x))[:, :8]) == {"_transformer_encoder_layer_fwd": (0.0, 0.38)}, (
+        "of two the last"
+    )
+
+
 def test_in_inference_mode_as_well() -> None:
     def step(p: Parts) -> Any:
         with torch.inference_mode():

@@ -72,17 +72,34 @@ def test_in_other_formats(dtype: Any) -> None:
     assert found == [(pytest.approx(REST, abs=0.01),) * 2]
 
 
-def drawn_from_few(p: Parts) -> Any:
-    return p.x[:16][torch.arange(ROWS) % 16] @ p.w
+def drawn_from_few(x: Any) -> Any:
+    return x[:16][torch.arange(ROWS) % 16]
 
 
-def all_alike(p: Parts) -> Any:
-    return p.x[:1].repeat(ROWS, 1) @ p.w
+def all_alike(x: Any) -> Any:
+    return x[:1].repeat(ROWS, 1)
 
 
-@pytest.mark.parametrize(("step", "share"), [(drawn_from_few, 1.0 - 16 / ROWS), (all_alike, 1.0 - 1 / ROWS)])
-def test_inputs_that_are_alike_may_stand_for_others(step: Step, share: float) -> None:
-    assert repeated(step) == [(pytest.approx(share, abs=0.01), 0.0)]
+@pytest.mark.parametrize(("draw", "share"), [(drawn_from_few, 1.0 - 16 / ROWS), (all_alike, 1.0 - 1 / ROWS)])
+def test_inputs_that_are_alike_may_stand_for_others_unless_the_step_repeats_them(
+    draw: Callable[[Any], Any], share: float
+) -> None:
+    outside = draw(torch.randn(ROWS, SIDE))
+    assert repeated(lambda p: outside @ p.w) == [(pytest.approx(share, abs=0.01), 0.0)]
+    assert repeated(lambda p: draw(p.x) @ p.w) == [(pytest.approx(share, abs=0.01),) * 2]
+
+
+def test_what_is_made_of_rows_that_the_step_repeats_is_repeated_by_it() -> None:
+    parts = Parts()
+    parts.net.requires_grad_(False)
+    found = follow(lambda _: parts.net(drawn_from_few(parts.x))).operators
+    assert {round(one.surely_repeated, 2) for one in found if one.repeated} == {0.88}
+    assert sum(one.calls for one in found if one.name == "aten::addmm") == 3
+
+
+def test_words_from_a_table_that_is_no_smaller_are_repeated_by_the_text() -> None:
+    table, words = torch.randn(200, SIDE), torch.arange(ROWS) % 40
+    assert repeated(lambda p: table[words] @ p.w) == [(pytest.approx(1.0 - 40 / ROWS, abs=0.01), 0.0)]
 
 
 def test_a_prefix_taken_up_again_for_each_token_is_surely_needless() -> None:
@@ -113,7 +130,7 @@ def test_the_same_row_of_another_matrix_is_another_row() -> None:
     shared = torch.randn(1, 16, SIDE)
     assert repeated(lambda p: torch.bmm(shared.repeat(8, 1, 1), torch.randn(8, SIDE, SIDE))) == []
     one = repeated(lambda p: torch.bmm(shared.repeat(8, 1, 1), p.w.expand(8, SIDE, SIDE)))
-    assert one == [(pytest.approx(7 / 8, abs=0.01), 0.0)]
+    assert one == [(pytest.approx(7 / 8, abs=0.01),) * 2]
 
 
 def settling(p: Parts) -> Any:
@@ -153,6 +170,70 @@ def what_a_loss_hands_back(p: Parts) -> Any:
 )
 def test_nothing_is_said_of_rows_that_only_look_alike(step: Step) -> None:
     assert repeated(step) == []
+
+
+# --- samples, and rows of the step before ---
+
+
+def sampled(step: Step) -> dict[str, tuple[float, float]]:
+    parts = Parts()
+    flow = follow(lambda _: step(parts))
+    assert flow.whole, flow.why
+    return {
+        one.name.removeprefix("aten::"): (round(one.repeated, 2), round(one.surely_repeated, 2))
+        for one in flow.operators
+        if one.repeated > 0.0
+    }
+
+
+def test_samples_that_a_convolution_has_several_times() -> None:
+    photos, weights = torch.randn(4, 3, 24, 24), torch.randn(8, 3, 3, 3)
+    many = photos[torch.arange(16) % 4]
+    assert sampled(lambda _: functional.conv2d(photos.repeat(4, 1, 1, 1), weights)) == {"convolution": (0.75, 0.75)}
+    assert sampled(lambda _: functional.conv2d(many, weights)) == {"convolution": (0.75, 0.0)}
+    assert sampled(lambda _: functional.conv2d(photos, weights)) == {}
+
+
+def same_rows(*, share: float, dtype: Any = torch.float32) -> dict[str, float]:
+    """Of a batch whose first part stays as it is from step to step."""
+    still, parts = torch.randn(ROWS, SIDE, dtype=dtype), Parts()
+    first = torch.arange(ROWS)[:, None] < share * ROWS
+    drawn = [torch.where(first, still, torch.randn(ROWS, SIDE, dtype=dtype)) for _ in range(4)]
+    flow = follow(lambda index: (drawn[index] @ parts.w.to(dtype)).relu())
+    return {one.name.removeprefix("aten::"): round(one.same_rows, 2) for one in flow.operators if one.same_rows}
+
+
+def test_rows_that_are_the_same_in_each_step() -> None:
+    assert same_rows(share=0.75) == {"mm": 0.75, "relu": 0.75}
+    assert same_rows(share=0.75, dtype=torch.bfloat16) == {"mm": 0.75, "relu": 0.75}
+    assert same_rows(share=0.0) == {}
+
+
+def test_a_table_of_which_a_part_is_changed_in_each_step() -> None:
+    table, parts = torch.randn(ROWS, SIDE), Parts()
+    changed = torch.randperm(ROWS)[: ROWS // 8]
+
+    def step(_: int) -> Any:
+        table[changed] = torch.randn(len(changed), SIDE)
+        return table @ parts.w
+
+    assert [round(one.same_rows, 2) for one in follow(step).operators if one.same_rows] == [0.88]
+
+
+def test_words_that_come_again_in_another_order_are_an_accident() -> None:
+    table, parts = torch.randn(200, SIDE), Parts()
+    texts = [torch.randint(0, 200, (ROWS,)) for _ in range(4)]
+    assert not any(one.same_rows for one in follow(lambda index: table[texts[index]] @ parts.w).operators)
+
+
+def test_a_state_that_hardly_changes_is_another_one() -> None:
+    parts = Parts()
+
+    def step(_: int) -> Any:
+        parts.x = parts.x + 1e-6
+        return parts.x @ parts.w
+
+    assert not any(one.same_rows for one in follow(step).operators)
 
 
 def test_no_random_number_is_drawn_from_the_steps_own() -> None:

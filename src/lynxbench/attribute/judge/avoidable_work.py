@@ -124,7 +124,10 @@ def find_avoidable(book: TimeBook, *, newer: bool = True, masked: bool = True) -
     flows = flows if masked else [_before_masks(one) for one in flows]
     matched = list(_matched(book, {one.key: one for one in flows}))
     if _stands_still(book, matched, flow.multiplies_anew):
-        matched = [dataclasses.replace(one, flow=msgspec.structs.replace(one.flow, constant=0)) for one in matched]
+        matched = [
+            dataclasses.replace(one, flow=msgspec.structs.replace(one.flow, constant=0, same_rows=0.0))
+            for one in matched
+        ]
     usual, most = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
     shown_ns = launches = 0.0
     names: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
@@ -164,13 +167,16 @@ def _as_before(flow: OperatorFlow) -> OperatorFlow:
 
 
 def _before_masks(flow: OperatorFlow) -> OperatorFlow:
-    return msgspec.structs.replace(flow, masked=0.0, masked_rows=0.0, partly=0.0, repeated=0.0, surely_repeated=0.0)
+    return msgspec.structs.replace(
+        flow, masked=0.0, masked_rows=0.0, partly=0.0, perhaps=0.0, repeated=0.0, surely_repeated=0.0, same_rows=0.0
+    )
 
 
 def _stands_still(book: TimeBook, matched: Sequence[_Matched], multiplies_anew: bool) -> bool:
     """Whether so little of a step has other inputs that its inputs may be the same for the sake of a measurement."""
     kernels_ns = float(sum(book.of(category)[-1] for category in KERNELS))
-    constant_ns = sum(one.took_ns * one.flow.constant / one.flow.calls for one in matched)
+    shares = ((one, one.flow.constant / one.flow.calls) for one in matched)
+    constant_ns = sum(one.took_ns * (share + (1.0 - share) * one.flow.same_rows) for one, share in shares)
     return constant_ns > (1.0 - LEAST_CHANGED[multiplies_anew]) * kernels_ns
 
 
@@ -187,7 +193,7 @@ def _saved(matched: _Matched, ceilings: Ceilings, reached: float, sparse_cost: f
     flow, took_ns = matched.flow, matched.took_ns
     saved = {AGAIN: took_ns * flow.again / flow.calls, UNUSED: took_ns * min(flow.unread, flow.calls) / flow.calls}
     left_ns = took_ns - min(took_ns, sum(saved.values()))
-    saved[CONSTANT] = min(left_ns, took_ns * flow.constant / flow.calls)
+    saved[CONSTANT] = min(left_ns, took_ns * flow.constant / flow.calls + left_ns * flow.same_rows)
     left_ns -= saved[CONSTANT]
     saved |= _of_rows(matched, left_ns, ceilings, reached, sparse_cost)
     left_ns -= sum(saved[kind] for kind in ROWS)
@@ -214,7 +220,7 @@ def _of_rows(
     shares = {
         ZEROS: max(flow.zero_rows, 1.0 - min(1.0, flow.nonzero * sparse_cost)),
         DROPPED: max(flow.masked_rows, 1.0 - min(1.0, (1.0 - flow.masked) * sparse_cost)),
-        PARTLY: flow.partly,
+        PARTLY: flow.partly if usual else max(flow.partly, flow.perhaps),
         REPEATED: flow.surely_repeated if usual else flow.repeated,
     }
     saved = dict.fromkeys(ROWS, 0.0)

@@ -59,8 +59,12 @@ class OperatorFlow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of functions of each element what they are made of."""
     surely_repeated: Part = 0.0
     """… of those that fill up a batch, or that are taken up again in the same order: no accident of the data."""
+    same_rows: Part = 0.0
+    """… the share of rows that the step before had there too, with the same factor, among others that it had not."""
     partly: Part = 0.0
     """The share of its results that nobody needs, where somebody needs the rest."""
+    perhaps: Part = 0.0
+    """… that nobody may need, if what lies between takes as little as a look at its results says."""
     moved: Count = 0
     """Bytes that a call reads and writes at the least, where its index is no operand that the profiler records."""
 

@@ -118,6 +118,8 @@ class Read:
     passes: Passing
     mask: int | None = None
     """Under which number it is counted which of them the reader drops."""
+    local: bool = False
+    """What the reader makes is made of what lies near it in this operand, or in a part of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,9 @@ class EndedStep:
     """What added to gradients that were there before, in a step that changed other weights."""
     uses: bool
     """Whether the step uses gradients: it trains."""
-    parts: dict[Key, float]
-    """By operator, the share of its results that nobody needs, where somebody needs the rest."""
+    parts: dict[Key, tuple[float, float]]
+    """By operator, the share of its results that nobody needs, where somebody needs the rest; and that nobody may need.
+    """
 
     def goes_on_from(self, before: EndedStep) -> bool:
         """Whether it had other inputs than the step before: data from outside, or a state that is no trained weight and

@@ -92,6 +92,7 @@ def _record(step: Callable[[int], object], device: torch.device, first: int, clo
             seen.append(end_step(follower.step, follower.memories, tensors, empty_rows))
             if number == 0:
                 follower.counting = False
+                follower.rows.begin_second()
                 zeros = _zeros(follower)
                 masked = share_masked(follower.step, masks)
                 even = {number: bool(one) for number, one in follower.even.items()}
@@ -149,6 +150,15 @@ def _structures(step: FollowedStep, even: dict[int, bool]) -> dict[Key, _Structu
     return found
 
 
+def _same_rows(step: FollowedStep) -> dict[Key, float]:
+    """By operator, the mean share of rows that the step before had there, too; not of calls that go as a whole."""
+    found: dict[Key, list[float]] = {}
+    for call in step.calls:
+        partly = call.repeats is not None and not call.again and not call.constant
+        found.setdefault(call.key, []).append(call.repeats.same if partly and call.repeats is not None else 0.0)
+    return {key: min(1.0, sum(shares) / len(shares)) for key, shares in found.items()}
+
+
 def _is_used(call: Call) -> bool:
     return call.result is None or call.result.used
 
@@ -169,7 +179,7 @@ def _flows(
     before, flows = one.calls, []
     changes = other.goes_on_from(one)
     constant = Counter(call.key for call in other.step.calls if changes and call.constant and not call.again)
-    structures = _structures(one.step, even)
+    structures, same = _structures(one.step, even), _same_rows(other.step)
     for key, calls in other.calls.items():
         if before[key] != calls:
             continue
@@ -183,15 +193,16 @@ def _flows(
         fewer = any(0 < left < calls for left in (batches, sums))
         shape = structures[key]
         needless = again or unread or adding or fewer or filled < 1.0 or empty_rows or masked > 0.0
-        partly = min(one.parts.get(key, 0.0), other.parts.get(key, 0.0))
-        shaped = shape.structured or shape.sliced or shape.moved or shape.repeated
-        if needless or constant[key] or shaped or partly:
+        partly, perhaps = map(min, zip(one.parts[key], other.parts[key], strict=True))
+        still = same.get(key, 0.0)
+        shaped = still or shape.structured or shape.sliced or shape.moved or shape.repeated
+        if needless or constant[key] or shaped or perhaps:
             flows.append(
                 OperatorFlow(
                     key[0], key[1], calls, again=again, unread=unread, batches=batches, sums=sums, adding=adding,
                     nonzero=filled, zero_rows=empty_rows, constant=constant[key], structured=shape.structured,
                     factored=shape.factored, few=min(1.0, shape.few), sliced=shape.sliced, moved=shape.moved,
-                    masked=masked, masked_rows=masked_rows, partly=partly,
+                    masked=masked, masked_rows=masked_rows, partly=partly, perhaps=perhaps, same_rows=still,
                     repeated=min(1.0, shape.repeated), surely_repeated=min(1.0, shape.surely_repeated),
                 )
             )  # fmt: skip

@@ -17,7 +17,8 @@ from lynxbench.engines.torch.value_draws import draws, generators
 from lynxbench.engines.torch.value_masks import Mask, Masks, find_masked, find_row_masks
 from lynxbench.engines.torch.value_memory import Memories, Numbers
 from lynxbench.engines.torch.value_picks import LEAST_ROW_BYTES, MOST_PICKS, counts_evenly, row_bytes
-from lynxbench.engines.torch.value_reads import NORMS, View, note_reads, note_result, repeats_of, view_of
+from lynxbench.engines.torch.value_reads import View, goes_by_parts, note_reads, note_result, repeats_of, view_of
+from lynxbench.engines.torch.value_repeats import SAMPLED, Operands, find_repeats
 from lynxbench.engines.torch.value_rows import Repeats, SeenRows
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
 from lynxbench.engines.torch.value_structure import PICKING, Made, combine, fewest, made_of
@@ -39,7 +40,7 @@ class _Looked:
     """An operator's operands, as they were before it ran."""
 
     schema: OperatorSchema
-    identity: Hashable
+    identity: tuple[Hashable, ...]
     """What it computes from which values: the same results where it is the same."""
     sizes: tuple[tuple[int, ...], ...]
     operands: list[tuple[int, Memory]]
@@ -231,15 +232,19 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             looked.zeros = self.numbers.of(("factors", *(numbers[place] for place in schema.factors)))
             if self.counting:
                 self.zeros.count(looked.zeros, first, second)
-                looked.repeats = None if backward else self._count_rows(schema, values, numbers)
         masked = find_masked(schema.name, values, dict(operands))
         if masked is not None:
             place, other, product = masked
             looked.masks = product, self._keep_mask(schema.name, place, values[other], numbers[other])
         for place, other in find_row_masks(schema.name, values):
             looked.row_masks[place] = self._keep_mask(schema.name, place, values[other], numbers[other])
-        if schema.pointwise and not schema.seeded and not backward:
-            looked.repeats = repeats_of(views)
+        if not backward and not schema.seeded:
+            if schema.pointwise:
+                looked.repeats = repeats_of(views)
+            elif schema.name in SAMPLED or looked.shared is not None:
+                before = {view.place: view.memory.repeats for view in views}
+                asked = Operands(looked.identity, values, numbers, made, before)
+                looked.repeats = find_repeats(self.rows, self.numbers, schema, asked, again=not self.counting)
         looked.adds = schema.adds and _is_sum(values)
         if index_bytes and isinstance(values.get(1), (list, tuple)):
             looked.index_bytes = index_bytes if row_bytes(values[0], values[1]) >= LEAST_ROW_BYTES else 0
@@ -251,19 +256,6 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
         number = self.numbers.of(("mask", name, place, content))
         self.masks.keep(number, name, place, mask)
         return number
-
-    def _count_rows(self, schema: OperatorSchema, values: dict[int, Any], numbers: dict[int, int]) -> Repeats | None:
-        """Of a product: rows of its first factor that it multiplies again, or columns of its second."""
-        left, right = schema.factors or (0, 1)
-        added = numbers.get(0) if left else None
-        found: list[Repeats | None] = []
-        for rows, other in ((left, right), (right, left)):
-            factor = values[rows] if rows == left else values[rows].mT
-            each = values[other].dim() > 2 and values[other].stride(0) != 0
-            key = self.numbers.of(("rows", schema.name, rows, numbers[rows], numbers[other], added))
-            with_what = schema.name, rows, numbers[other], added
-            found.append(self.rows.count(key, with_what, factor, each=each))
-        return max((one for one in found if one is not None), key=lambda one: (one.surely, one.share), default=None)
 
     def _look_at_structure(
         self, looked: _Looked, values: dict[int, Any], made: list[tuple[torch.Tensor, Made]]
@@ -348,7 +340,7 @@ class ValueFollower(TorchDispatchMode):  # type: ignore[misc]  # untyped in PyTo
             picks=looked.picks,
             masks=looked.masks,
             repeats=looked.repeats,
-            by_parts=schema.factors is not None or schema.pointwise or schema.copies or schema.name in NORMS,
+            by_parts=goes_by_parts(schema),
             moved=2 * moved + looked.index_bytes if looked.index_bytes and moved else 0,
         )
         step.done.add(identity)

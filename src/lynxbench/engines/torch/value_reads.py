@@ -10,6 +10,7 @@ ended so to wait for the device.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +29,16 @@ from lynxbench.engines.torch.value_tensors import storage_of, whole_of
 
 NORMS = {"aten::native_layer_norm": 1, "aten::_softmax": 1, "aten::_log_softmax": 1}
 """The place of the argument that says what they go over."""
+ATTENTION = frozenset(
+    f"aten::_scaled_dot_product_{kind}"
+    for kind in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
+)
+"""Queries are their first operand, and each row of the result is made of one."""
+LOCAL = re.compile(r"^aten::(convolution|_?(adaptive_)?(avg|max)_pool\d.*|upsample_.*|constant_pad_nd|.*batch_norm.*)$")
+"""Operators whose results are made of what lies near in their first operand."""
+JOINING = frozenset({"aten::cat", "aten::stack"})
+FUSED = frozenset({"aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"})
+"""They also do what each part of their results needs."""
 PICKING_ROWS = frozenset({"aten::index", "aten::index_select", "aten::embedding"})
 WHOLE = (1.0, 1.0)
 
@@ -59,10 +70,12 @@ def repeats_of(views: list[View]) -> Repeats | None:
     """Of a function of each element: rows that come again in all that it takes, but for what it repeats itself."""
     largest = max((math.prod(view.sizes) for view in views), default=0)
     found = [view.memory.repeats for view in views if math.prod(view.sizes) == largest]
-    known = [one for one in found if one is not None]
-    if not known or len(known) < len(found):
-        return None
-    return Repeats(min(one.share for one in known), min(one.surely for one in known))
+    least: Repeats | None = None
+    for one in found:
+        if one is None:
+            return None
+        least = one if least is None else least.least(one)
+    return least
 
 
 def note_reads(
@@ -86,8 +99,9 @@ def note_reads(
             elements = min(elements, result.numel() / extent.elements)
             along = along and _picks_rows(schema.name, values, view.sizes)
         passes = _passes(schema, view, values, result)
+        local = schema.name in JOINING or (view.place == 0 and LOCAL.match(schema.name) is not None)
         rows = elements if along else 1.0
-        step.reads.append(Read(writer, node, elements, rows, along, passes, masks.get(view.place)))
+        step.reads.append(Read(writer, node, elements, rows, along, passes, masks.get(view.place), local))
     if tells:
         step.told.add(node)
 
@@ -107,23 +121,41 @@ def note_result(
         step.results[node] = Extent(written[0].memory, elements, _width(written[0].sizes), others)
 
 
+def goes_by_parts(schema: OperatorSchema) -> bool:
+    """Whether an operator takes half as long for half of its result."""
+    plain = schema.factors is not None or schema.pointwise or schema.copies
+    return plain or schema.name in NORMS or schema.name in ATTENTION or schema.name == "aten::convolution"
+
+
 def find_parts(
-    step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor], dropped: dict[int, float]
-) -> dict[Key, float]:
-    """By operator, the mean share of its results that nobody needs, where somebody needs the rest.
+    step: FollowedStep, memories: Memories, returned: Sequence[torch.Tensor], masked: dict[int, float]
+) -> dict[Key, tuple[float, float]]:
+    """By operator, the mean share of its results that nobody needs, where somebody needs the rest; and that perhaps
+    nobody needs.
 
-    `dropped`: by number, the share of rows of which a mask leaves nothing.
+    `masked`: by number, the share of rows of which a mask leaves nothing.
     """
-    needed = _needed(step, _returned(step, memories, returned), dropped)
-    shares: dict[Key, list[float]] = {}
+    shown = _returned(step, memories, returned)
+    needed, perhaps = (_needed(step, shown, masked, near=near) for near in (False, True))
+    shares: dict[Key, list[tuple[float, float]]] = {}
     for call in step.calls:
-        share = needed[call.node] if call.by_parts else 1.0
-        shares.setdefault(call.key, []).append(1.0 - share if 0.0 < share < 1.0 and not call.again else 0.0)
-    return {key: sum(found) / len(found) for key, found in shares.items()}
+        part = 1.0 - needed[call.node] if call.by_parts and needed[call.node] and not call.again else 0.0
+        least = perhaps[call.node] if call.by_parts or call.key[0] in FUSED else 1.0
+        open_part = 1.0 - least if least and not call.again else 0.0
+        shares.setdefault(call.key, []).append((part, max(part, open_part)))
+    return {
+        key: (sum(part for part, _ in found) / len(found), sum(part for _, part in found) / len(found))
+        for key, found in shares.items()
+    }
 
 
-def _needed(step: FollowedStep, returned: dict[int, tuple[float, float]], dropped: dict[int, float]) -> list[float]:
-    """By operation, the share of its result's elements that is needed."""
+def _needed(
+    step: FollowedStep, returned: dict[int, tuple[float, float]], masked: dict[int, float], *, near: bool
+) -> list[float]:
+    """By operation, the share of its result's elements that is needed.
+
+    `near`: where results are made of what lies near, no more of an operand than of them.
+    """
     count = len(step.before)
     elements, rows = [0.0] * count, [0.0] * count
     reads: list[list[Read]] = [[] for _ in range(count)]
@@ -137,8 +169,8 @@ def _needed(step: FollowedStep, returned: dict[int, tuple[float, float]], droppe
         if not elements[node]:
             continue
         for read in reads[node]:
-            kept = 1.0 if read.mask is None else 1.0 - dropped.get(read.mask, 0.0)
-            by_each, by_rows = _passed(read, min(kept, elements[node]), min(kept, rows[node]))
+            kept = 1.0 if read.mask is None else 1.0 - masked.get(read.mask, 0.0)
+            by_each, by_rows = _passed(read, min(kept, elements[node]), min(kept, rows[node]), near=near)
             elements[read.writer] += by_each
             rows[read.writer] += by_rows
     return elements
@@ -151,8 +183,10 @@ def _is_left(node: int, extent: Extent | None) -> bool:
     return own or any(not one.freed for one in extent.others)
 
 
-def _passed(read: Read, elements: float, rows: float) -> tuple[float, float]:
+def _passed(read: Read, elements: float, rows: float, *, near: bool) -> tuple[float, float]:
     """What is needed of an operand where so much is needed of what was made of it."""
+    if near and read.local:
+        return read.elements * elements, read.rows
     if read.passes is Passing.NOTHING:
         return read.elements, read.rows
     part = elements if read.passes is Passing.EACH else rows
@@ -162,6 +196,8 @@ def _passed(read: Read, elements: float, rows: float) -> tuple[float, float]:
 def _share(view: View, extent: Extent) -> tuple[float, bool]:
     """Of a result's elements, what a view covers; and whether it covers rows from end to end."""
     along = view.along and bool(view.sizes) and view.sizes[-1] == extent.width
+    if view.whole and view.sizes and extent.width:  # rows of several of its own
+        along = along or view.sizes[-1] % extent.width == 0
     return min(1.0, view.elements / extent.elements), along
 
 
@@ -173,7 +209,8 @@ def _passes(schema: OperatorSchema, view: View, values: dict[int, Any], result: 
         return Passing.EACH if math.prod(view.sizes) == result.numel() == view.elements else Passing.NOTHING
     by_rows = view.place == 0 and _goes_over_last(schema.name, values, view.sizes)
     left = schema.factors is not None and view.place == schema.factors[0]
-    return Passing.ROWS if by_rows or left else Passing.NOTHING
+    queries = schema.name in ATTENTION and view.place == 0
+    return Passing.ROWS if by_rows or left or queries else Passing.NOTHING
 
 
 def _goes_over_last(name: str, values: dict[int, Any], sizes: tuple[int, ...]) -> bool:

@@ -9,6 +9,7 @@ that settle as an iteration goes on stay in their places.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
@@ -37,70 +38,106 @@ IN_ORDER = 0.8
 """Of neighbours that were there before, so many were neighbours then."""
 
 
+LEAST_FILLERS = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Of a product's rows: the shares that repeat another one, and that are surely no accident of the data."""
+    """Of a product's rows, or an operator's samples: the share that repeats another one."""
 
     share: float
-    surely: float
+    surely: float = 0.0
+    """… that are no accident of the data."""
+    same: float = 0.0
+    """The share that the step before had there, too."""
+
+    def least(self, other: Repeats) -> Repeats:
+        """What holds of both."""
+        return Repeats(min(self.share, other.share), min(self.surely, other.surely), min(self.same, other.same))
 
 
 @dataclass(slots=True)
 class SeenRows:
-    """Of the products of a step, by their other factor: the rows of the last one."""
+    """Of the products of a step, by their other factor: the rows of the last one; and those of the step before."""
 
     clock: Callable[[], float]
     found: dict[int, Repeats] = field(default_factory=dict)
     _last: dict[Hashable, torch.Tensor] = field(default_factory=dict)
     """The marks of its rows."""
+    _before: dict[Hashable, torch.Tensor] = field(default_factory=dict)
+    """By what the rows are multiplied with, and for which time: their bits in the first step."""
+    _times: Counter[Hashable] = field(default_factory=Counter)
     _weights: dict[Hashable, torch.Tensor] = field(default_factory=dict)
     _took_s: float = 0.0
 
-    def count(self, number: int, with_what: Hashable, rows: torch.Tensor, *, each: bool) -> Repeats | None:
+    def begin_second(self) -> None:
+        """What comes now is held against the step before."""
+        self._times = Counter()
+
+    def count(
+        self, number: int, with_what: Hashable, rows: torch.Tensor, *, each: bool = False, made: bool = False,
+        again: bool = False, least: int = LEAST_ROWS,
+    ) -> Repeats | None:  # fmt: skip
         """Of the rows of one factor, which are multiplied `with_what`; each `number` once. None where it is too few.
 
-        `each`: each matrix of a batch is multiplied with another one.
+        `each`: each matrix of a batch is multiplied with another one; `made`: the step itself repeated what there is;
+        `again`: in the second step; `least`: fewer are none.
         """
-        if number in self.found:
+        self._times[with_what] += 1
+        if not again and number in self.found:
             return self.found[number]
-        small = rows.numel() < WORTH_COUNTING or rows.shape[-1] == 0 or rows.numel() // rows.shape[-1] < LEAST_ROWS
+        small = rows.numel() < WORTH_COUNTING or rows.shape[-1] == 0 or rows.numel() // rows.shape[-1] < least
         known = rows.is_floating_point() and rows.element_size() in WHOLE
         if small or not known or self._took_s > OWN_S:
             return None
         began = self.clock()
         with torch.no_grad():
-            repeats = self._count(with_what, rows, each)
+            flat = rows.reshape(-1, rows.shape[-1])
+            batch = torch.arange(len(flat), device=rows.device) // rows.shape[-2] if each else None
+            place = with_what, self._times[with_what]
+            repeats = self._same(place, flat, batch) if again else self._count(place, flat, batch, made)
         self._took_s += self.clock() - began
-        self.found[number] = repeats
+        if not again:
+            self.found[number] = repeats
         return repeats
 
-    def _count(self, with_what: Hashable, rows: torch.Tensor, each: bool) -> Repeats:
-        flat = rows.reshape(-1, rows.shape[-1])
-        batch = torch.arange(len(flat), device=rows.device) // rows.shape[-2] if each else None
-        marks, filled = self._marks(flat, batch)
-        before = self._last.get(with_what)
-        self._last[with_what] = marks
-        within, surely = self._within(flat, batch, marks, filled)
-        taken_up = _taken_up(marks, before) if before is not None else 0.0
-        return Repeats(max(within, taken_up), max(surely, taken_up))
+    def _same(self, place: tuple[Hashable, int], rows: torch.Tensor, batch: torch.Tensor | None) -> Repeats:
+        before = self._before.get(place)
+        if before is None:
+            return Repeats(0.0)
+        bits = torch.where(rows.ne(0).any(-1), self._bits(rows, batch), torch.arange(len(rows), device=rows.device))
+        return Repeats(0.0, same=_taken_up(bits, before, moved=False))
 
-    def _within(
-        self, rows: torch.Tensor, batch: torch.Tensor | None, marks: torch.Tensor, filled: torch.Tensor
-    ) -> tuple[float, float]:
-        """Rows of zeros are counted elsewhere."""
-        some = marks[filled]
-        number = len(some)
-        if number < LEAST_ROWS or number - len(some.unique()) < FEW_REPEATED * number:
-            return 0.0, 0.0
+    def _count(
+        self, place: tuple[Hashable, int], rows: torch.Tensor, batch: torch.Tensor | None, made: bool
+    ) -> Repeats:
+        marks, filled = self._marks(rows, batch)
+        bits = self._bits(rows, batch)
+        self._before[place] = bits
+        last = self._last.get(place[0])
+        self._last[place[0]] = marks
+        within, surely = self._within(marks[filled], bits[filled])
+        taken_up = _taken_up(marks, last) if last is not None else 0.0
+        return Repeats(max(within, taken_up), max(within if made else surely, taken_up))
+
+    def _bits(self, rows: torch.Tensor, batch: torch.Tensor | None) -> torch.Tensor:
+        """A number for each row, by its bits."""
         weights = self._drawn("bits", (rows.shape[-1],), rows.device, whole=True)
         kind = WHOLE[rows.element_size()]
         bits = torch.cat([(part.contiguous().view(kind).long() * weights).sum(-1) for part in _parts(rows)])
-        bits = bits if batch is None else bits + batch * APART
-        distinct, counts = torch.unique(bits[filled], return_counts=True)
+        return bits if batch is None else bits + batch * APART
+
+    @staticmethod
+    def _within(marks: torch.Tensor, bits: torch.Tensor) -> tuple[float, float]:
+        """Of rows that are not zeros: those are counted elsewhere."""
+        number = len(marks)
+        if number < 2 or number - len(marks.unique()) < FEW_REPEATED * number:
+            return 0.0, 0.0
+        distinct, counts = torch.unique(bits, return_counts=True)
         repeated = number - len(distinct)
         fillers = int(counts.max()) - 1
-        surely = fillers if len(distinct) > 1 and fillers >= FILLER * repeated else 0
-        return repeated / number, surely / number
+        filled_up = len(distinct) > 1 and fillers >= max(LEAST_FILLERS, FILLER * repeated)
+        return repeated / number, fillers / number if filled_up else 0.0
 
     def _marks(self, rows: torch.Tensor, batch: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         """A number for each row, the same for rows that differ by rounding; and which rows are not all 0."""
@@ -134,16 +171,21 @@ def _parts(rows: torch.Tensor) -> Iterator[torch.Tensor]:
     return (rows[start : start + each] for start in range(0, len(rows), each))
 
 
-def _taken_up(marks: torch.Tensor, before: torch.Tensor) -> float:
-    """The share of rows that the product before had, in the same order, and not just all in their old places."""
+def _taken_up(marks: torch.Tensor, before: torch.Tensor, *, moved: bool = True) -> float:
+    """The share of rows that were there before, where they come in the same order.
+
+    `moved`: and not if all of them are in their old places, and no more are there.
+    """
     ordered, places = before.sort()
     at = torch.searchsorted(ordered, marks).clamp_(max=len(ordered) - 1)
     there = ordered[at] == marks
     share = float(there.double().mean())
-    both = there[1:] & there[:-1]
-    if share < TAKEN_UP or not bool(both.any()):
+    if share < TAKEN_UP:
         return 0.0
     were = places[at]
-    in_order = (were.diff() == 1)[both].double().mean()
-    moved = len(marks) != len(before) or bool((were != torch.arange(len(were), device=were.device))[there].any())
-    return share if moved and float(in_order) >= IN_ORDER else 0.0
+    in_place = len(marks) == len(before) and bool((were == torch.arange(len(were), device=were.device))[there].all())
+    if in_place:
+        return 0.0 if moved else share
+    both = there[1:] & there[:-1]
+    in_order = float((were.diff() == 1)[both].double().mean()) if bool(both.any()) else 0.0
+    return share if in_order >= IN_ORDER else 0.0

@@ -36,6 +36,9 @@ DIVIDING = frozenset({"div", "div_"})
 """By one number."""
 MULTIPLYING = frozenset({"mm", "bmm", "addmm", "baddbmm"})
 
+REPEATED = 0.75
+"""Numbers for each element: with more, a table that was picked from is no smaller than what was picked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -102,6 +105,11 @@ def fewest(name: str, operands: list[tuple[torch.Tensor, Made]]) -> tuple[float,
     """
     found = [(made.numbers / one, made.factored) for one, made in _factors(name, operands)]
     return min((one for one in found if one[0] * FAR_FEWER <= 1.0), default=None)
+
+
+def repeats_itself(made: Made, tensor: torch.Tensor) -> bool:
+    """Whether the step itself repeated what an operand holds, so that rows that are alike are its own doing."""
+    return made.copied and made.numbers <= REPEATED * tensor.numel()
 
 
 def _factors(name: str, operands: list[tuple[torch.Tensor, Made]]) -> Iterator[tuple[int, Made]]:
