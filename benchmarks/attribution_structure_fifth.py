@@ -223,7 +223,7 @@ PLANTED: dict[str, Step] = {
     "popular": Step(_asked, _popular, _popular_fixed),
     "uncached": Step(_words, _generate, lambda s, index: _generate(s, index, True)),
     "slid": Step(_windows, _slid, _slid_fixed),
-    "paired": Step(_candidates, _paired, _paired_fixed),
+    "cross-paired": Step(_candidates, _paired, _paired_fixed),
     "same": Step(_same, lambda s, index: s.net(s.x[index % 8]),
         lambda s, index: s.net(s.x[index % 8][:1]).expand(256, -1)),
     "alike-columns": Step(_columns, lambda s, index: s.u @ (s.w @ s.x[index % 8]).relu(),
@@ -290,6 +290,6 @@ HEALTHY: dict[str, Step] = {
         lambda s, index: s.net(s.table[s.words[index % 8]] + s.places)),
     "all-pooled": Step(lambda: {"net": _encoder(1), "x": draw(8, 8, 96, 256)},
         lambda s, index: s.net(s.x[index % 8]).mean(1)),
-    "trained": Step(lambda: {"net": _network().requires_grad_(True), "x": draw(8, 256, WIDE)},
+    "all-trained": Step(lambda: {"net": _network().requires_grad_(True), "x": draw(8, 256, WIDE)},
         lambda s, index: torch.autograd.grad(s.net(s.x[index % 8]).square().sum(), list(s.net.parameters()))[0]),
 }  # fmt: skip
