@@ -279,6 +279,7 @@ def test_kernels_far_below_their_ceilings_promise_no_faster_ones(on_host: OnHost
 
 # --- results that are read in part, and rows that come again ----------------------------------------------------------
 
+LAYERED: Launched = ("aten::mm", [dense(4096, 1024), dense(1024, 1000)], 86.0)
 HEAD: Launched = ("aten::mm", [dense(64, 1024), dense(1024, 8000)], 10.5)
 """Of its 10.5 ms, reading its weights alone takes 1.6."""
 
@@ -309,6 +310,25 @@ def test_rows_that_are_alike_by_accident_are_a_doubt_and_blame_nobody(followed: 
     assert found.gain_if_removed.high >= 3.9
     all_alike = followed([MASKED], flow(MASKED, 1, repeated=0.9998), rules=15)
     assert "e+0" not in all_alike.sentence
+
+
+def test_rows_that_stay_from_step_to_step_are_the_applications_where_others_change(followed: Judge) -> None:
+    """Three quarters of one product, which is a half of the kernels' time."""
+    operators, flows = [MASKED, LAYERED], (flow(MASKED, 1, same_rows=0.75),)
+    found = followed(operators, *flows, rules=15)
+    assert (found.bound, found.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+    assert "what is the same in each step" in found.sentence
+    assert found.gain_if_removed.estimate == pytest.approx(1.0 / (1.0 - 0.375), rel=0.1)
+    assert followed(operators, *flows, rules=14).bound is Bound.HARDWARE
+    still = followed([MASKED], flow(MASKED, 1, same_rows=0.999), rules=15)
+    assert still.bound is Bound.HARDWARE, "inputs that stand still for the sake of a measurement"
+
+
+def test_what_may_be_needed_in_part_is_a_doubt(followed: Judge) -> None:
+    found = followed([MASKED], flow(MASKED, 1, perhaps=0.75), rules=15)
+    assert (found.bound, found.layer) == (Bound.UNDETERMINED, None)
+    assert found.gain_if_removed.high >= 3.9
+    assert followed([MASKED], flow(MASKED, 1, perhaps=0.75), rules=14).bound is Bound.HARDWARE
 
 
 def test_weights_are_read_however_few_rows_are_left(followed: Judge) -> None:

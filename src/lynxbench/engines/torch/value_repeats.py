@@ -16,6 +16,8 @@ from lynxbench.engines.torch.value_structure import Made, repeats_itself
 SAMPLED = frozenset({"aten::convolution", "aten::_transformer_encoder_layer_fwd"})
 """Operators other than products that work on each sample of a batch, their first operand, by itself."""
 LEAST_SAMPLES = 2
+MUCH_LARGER = 4
+"""A second factor that is so much larger than the first is weights, whose columns nobody repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ def find_repeats(
     added = numbers.get(0) if left else None
     found: list[Repeats] = []
     for place, other in ((left, right), (right, left)):
+        if place == right and values[right].numel() > MUCH_LARGER * values[left].numel():
+            continue
         rows = values[place] if place == left else values[place].mT
         each = values[other].dim() > 2 and values[other].stride(0) != 0
         key = keys.of(("rows", schema.name, place, numbers[place], numbers[other], added))

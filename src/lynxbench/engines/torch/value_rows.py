@@ -36,9 +36,8 @@ TAKEN_UP = 0.25
 """Of a product's rows, so many were there before: below, nothing is said."""
 IN_ORDER = 0.8
 """Of neighbours that were there before, so many were neighbours then."""
-
-
 LEAST_FILLERS = 8
+"""Rows that fill up a batch."""
 
 
 @dataclass(frozen=True, slots=True)
