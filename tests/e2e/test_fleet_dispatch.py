@@ -236,6 +236,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     fleet: Fleet, cluster: LocalCluster, world: World, tmp_path: Path
 ) -> None:
+    before = set(scratch_left("fleet-agent-chief"))  # of tests that were killed: the name is the agent's
     token = world.server.access.make_token("administrator", "agents", frozenset(AccessScope)).text
     caller = Caller(world.port, token)
     folder = tmp_path / "chief"
@@ -285,7 +286,7 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     assert again.code == 0, again.err
     assert "second: starts on node-3" in again.err, "a schedule goes on where it was measured"
     assert again.err.count("pushed") == 1
-    assert not scratch_left("fleet-agent-chief")
+    assert set(scratch_left("fleet-agent-chief")) <= before
 
 
 REFUSED = {
