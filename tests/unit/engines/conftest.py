@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,3 +14,14 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = sys.modules.get("torch._dynamo.utils")
     if compiler is not None:
         monkeypatch.setitem(compiler.counters["stats"], "unique_graphs", 0)
+
+
+@pytest.fixture
+def seeded() -> Iterator[None]:
+    """The same random numbers in each test, and none fewer for the next."""
+    import torch
+
+    state = torch.get_rng_state()
+    torch.manual_seed(7)
+    yield
+    torch.set_rng_state(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,15 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from followed_steps import ROWS, SIDE, Counts, Parts, counted, follow
 
-pytestmark = pytest.mark.usefixtures("nothing_compiled")
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
-    state = torch.get_rng_state()
-    torch.manual_seed(7)
-    yield
-    torch.set_rng_state(state)
+pytestmark = pytest.mark.usefixtures("nothing_compiled", "seeded")
 
 
 # --- computed anew ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,18 +11,10 @@ torch = pytest.importorskip("torch")
 
 from followed_steps import ROWS, SIDE, Parts, follow  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("nothing_compiled")
+pytestmark = pytest.mark.usefixtures("nothing_compiled", "seeded")
 
 QUARTER = torch.arange(ROWS) < ROWS // 4
 """Of the rows, those that are wanted."""
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
-    state = torch.get_rng_state()
-    torch.manual_seed(7)
-    yield
-    torch.set_rng_state(state)
 
 
 def dropped(step: Callable[[Parts], Any]) -> dict[str, tuple[float, float]]:

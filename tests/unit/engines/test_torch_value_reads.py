@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,18 +14,10 @@ from torch.nn import functional  # noqa: E402
 
 from followed_steps import ROWS, SIDE, Parts, follow  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("nothing_compiled")
+pytestmark = pytest.mark.usefixtures("nothing_compiled", "seeded")
 
 Step = Callable[[Parts], Any]
 HALF = ROWS // 2
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
-    state = torch.get_rng_state()
-    torch.manual_seed(7)
-    yield
-    torch.set_rng_state(state)
 
 
 def unread(step: Step) -> dict[str, float]:

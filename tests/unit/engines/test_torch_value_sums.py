@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from followed_steps import SIDE, Counts, Parts, counted
 
-pytestmark = pytest.mark.usefixtures("nothing_compiled")
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> Iterator[None]:
-    state = torch.get_rng_state()
-    torch.manual_seed(7)
-    yield
-    torch.set_rng_state(state)
+pytestmark = pytest.mark.usefixtures("nothing_compiled", "seeded")
 
 
 def accumulated(p: Parts) -> None:

@@ -3,8 +3,8 @@
 Every operator of PyTorch, forward and backward, passes the follower with its operands. A value has a number: what made
 it, of which numbers. So the same operator on the same numbers computes anew what the step had (also in layers that are
 computed again to save memory), whatever memory it lies in; what is written in place has another number from then on,
-and random numbers are the same only where the generator stood in the same place. No elements are read for this but
-zeros in factors of products, which are counted in the first step.
+and random numbers are the same only where the generator stood in the same place. Elements are read for no more than
+this: zeros in factors of products (in the first step), what masks leave, and rows that come again (`value_rows.py`).
 
 A result is read where an operator takes it, other than to look at it anew, and where it is handed to the host; what
 only operators read whose own results nobody reads is read by nobody. It
@@ -18,7 +18,8 @@ weights.
 What the second step computes from the very values from which the first one did is the same each time, if the steps had
 other inputs otherwise: data that came in anew, or a state that is no trained weight. Where nothing changes at all,
 which inputs ever do cannot be told. Values that the step made of far fewer numbers are known as such
-(`value_structure.py`), as are places that are picked in even steps.
+(`value_structure.py`), as are places that are picked in even steps. Of results of which a part is read, that part is
+followed backwards to what makes it (`value_reads.py`).
 
 What is not seen whole says so, and nothing is said of it: compiled code, replayed graphs, other threads, kernels and
 tensors that are not PyTorch's own. Whatever goes wrong ends the following, never the run.

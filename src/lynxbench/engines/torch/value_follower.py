@@ -17,8 +17,8 @@ from lynxbench.engines.torch.value_draws import draws, generators
 from lynxbench.engines.torch.value_masks import Mask, Masks, find_masked, find_row_masks
 from lynxbench.engines.torch.value_memory import Memories, Numbers
 from lynxbench.engines.torch.value_picks import LEAST_ROW_BYTES, MOST_PICKS, counts_evenly, row_bytes
-from lynxbench.engines.torch.value_reads import View, goes_by_parts, note_reads, note_result, repeats_of, view_of
-from lynxbench.engines.torch.value_repeats import SAMPLED, Operands, find_repeats
+from lynxbench.engines.torch.value_reads import View, goes_by_parts, note_reads, note_result, view_of
+from lynxbench.engines.torch.value_repeats import SAMPLED, Operands, find_repeats, repeats_of
 from lynxbench.engines.torch.value_rows import Repeats, SeenRows
 from lynxbench.engines.torch.value_schema import OperatorSchema, schema_of
 from lynxbench.engines.torch.value_structure import PICKING, Made, combine, fewest, made_of

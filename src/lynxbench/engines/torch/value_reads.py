@@ -22,7 +22,6 @@ import torch
 from lynxbench.attribute.read.dataflow import Key
 from lynxbench.engines.torch.value_calls import NOBODY, Extent, FollowedStep, Memory, Passing, Read
 from lynxbench.engines.torch.value_memory import Memories
-from lynxbench.engines.torch.value_rows import Repeats
 from lynxbench.engines.torch.value_schema import OperatorSchema
 from lynxbench.engines.torch.value_structure import PICKING
 from lynxbench.engines.torch.value_tensors import storage_of, whole_of
@@ -64,18 +63,6 @@ def view_of(place: int, memory: Memory, tensor: torch.Tensor) -> View:
     elements = math.prod(size for size, step in zip(sizes, steps, strict=True) if step or not size)
     along = not sizes or steps[-1] == 1 or sizes[-1] == 1
     return View(place, memory, sizes, elements, along, whole_of(tensor))
-
-
-def repeats_of(views: list[View]) -> Repeats | None:
-    """Of a function of each element: rows that come again in all that it takes, but for what it repeats itself."""
-    largest = max((math.prod(view.sizes) for view in views), default=0)
-    found = [view.memory.repeats for view in views if math.prod(view.sizes) == largest]
-    least: Repeats | None = None
-    for one in found:
-        if one is None:
-            return None
-        least = one if least is None else least.least(one)
-    return least
 
 
 def note_reads(

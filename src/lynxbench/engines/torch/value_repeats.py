@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from lynxbench.engines.torch.value_memory import Numbers
+from lynxbench.engines.torch.value_reads import View
 from lynxbench.engines.torch.value_rows import Repeats, SeenRows
 from lynxbench.engines.torch.value_schema import OperatorSchema
 from lynxbench.engines.torch.value_structure import Made, repeats_itself
@@ -37,6 +39,18 @@ class Operands:
         """Whether rows of an operand that are alike are the step's own doing: it, or what it is made of, is."""
         before = self.repeats.get(place)
         return repeats_itself(made, self.values[place]) or (before is not None and before.surely > 0.0)
+
+
+def repeats_of(views: list[View]) -> Repeats | None:
+    """Of a function of each element: rows that come again in all that it takes, but for what it repeats itself."""
+    largest = max((math.prod(view.sizes) for view in views), default=0)
+    found = [view.memory.repeats for view in views if math.prod(view.sizes) == largest]
+    least: Repeats | None = None
+    for one in found:
+        if one is None:
+            return None
+        least = one if least is None else least.least(one)
+    return least
 
 
 def find_repeats(

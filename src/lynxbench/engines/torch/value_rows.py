@@ -1,9 +1,9 @@
 """Rows that a product had multiplied with the same numbers before: padding, questions asked twice, prefixes anew.
 
-A row is told by a few sums over it with fixed random weights, rounded to far less than two rows differ by. Rows that
-are the same within one product are counted by their bits besides. Those of the product before, with the same other
-factor, count where they come in the same order and in another place, or with more behind them: a prefix that is
-computed anew for each token, windows that slide. Its own rounding may differ there, so bits are not asked for; rows
+Rows that are the same within one product, or in the same product of the step before, are told by their bits. Those of
+the product before, with the same other factor, count where they come in the same order and in another place, or with
+more behind them: a prefix that is computed anew for each token, windows that slide. Its own rounding may differ there,
+so these are told by a few sums over each with fixed random weights, rounded to far less than two rows differ by; rows
 that settle as an iteration goes on stay in their places.
 """
 
@@ -115,7 +115,7 @@ class SeenRows:
         self._before[place] = bits
         last = self._last.get(place[0])
         self._last[place[0]] = marks
-        within, surely = self._within(marks[filled], bits[filled])
+        within, surely = _within(bits[filled])
         taken_up = _taken_up(marks, last) if last is not None else 0.0
         return Repeats(max(within, taken_up), max(within if made else surely, taken_up))
 
@@ -125,18 +125,6 @@ class SeenRows:
         kind = WHOLE[rows.element_size()]
         bits = torch.cat([(part.contiguous().view(kind).long() * weights).sum(-1) for part in _parts(rows)])
         return bits if batch is None else bits + batch * APART
-
-    @staticmethod
-    def _within(marks: torch.Tensor, bits: torch.Tensor) -> tuple[float, float]:
-        """Of rows that are not zeros: those are counted elsewhere."""
-        number = len(marks)
-        if number < 2 or number - len(marks.unique()) < FEW_REPEATED * number:
-            return 0.0, 0.0
-        distinct, counts = torch.unique(bits, return_counts=True)
-        repeated = number - len(distinct)
-        fillers = int(counts.max()) - 1
-        filled_up = len(distinct) > 1 and fillers >= max(LEAST_FILLERS, FILLER * repeated)
-        return repeated / number, fillers / number if filled_up else 0.0
 
     def _marks(self, rows: torch.Tensor, batch: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         """A number for each row, the same for rows that differ by rounding; and which rows are not all 0."""
@@ -163,6 +151,18 @@ class SeenRows:
                 drawn = torch.randint(-LARGE, LARGE, sizes, generator=generator)
             self._weights[key] = drawn.to(device)
         return self._weights[key]
+
+
+def _within(bits: torch.Tensor) -> tuple[float, float]:
+    """The shares of rows that repeat another one, and that fill up; of those that are not zeros, counted elsewhere."""
+    number = len(bits)
+    distinct, counts = torch.unique(bits, return_counts=True)
+    repeated = number - len(distinct)
+    if not number or repeated < FEW_REPEATED * number:
+        return 0.0, 0.0
+    fillers = int(counts.max()) - 1
+    filled_up = len(distinct) > 1 and fillers >= max(LEAST_FILLERS, FILLER * repeated)
+    return repeated / number, fillers / number if filled_up else 0.0
 
 
 def _parts(rows: torch.Tensor) -> Iterator[torch.Tensor]:
