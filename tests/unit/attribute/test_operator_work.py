@@ -5,7 +5,7 @@ import pytest
 from lynxbench.attribute.judge.operator_work import estimate_work
 from lynxbench.attribute.judge.roofline import OperatorWork
 from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
-from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
+from lynxbench.attribute.read.operator_names import GIVEN_RESULTS, OperatorKind, operator_kind
 
 
 def tensor(*sizes: int, dtype: str = "float", strides: tuple[int, ...] | None = None) -> OperandTensor:
@@ -125,3 +125,43 @@ def test_operands_that_do_not_fit_give_nothing(signature: OperatorCall) -> None:
 )
 def test_kinds_by_name(name: str, kind: OperatorKind) -> None:
     assert operator_kind(name) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("aten::add", (tensor(100), tensor(100), None)),
+        ("aten::exp", (tensor(100),)),
+        ("aten::clamp", (tensor(100), None, None)),
+        ("aten::addcmul", (tensor(100), tensor(100), tensor(100), None)),
+        ("aten::add", (tensor(30, 1), tensor(50), None)),
+    ],
+)
+def test_a_result_whose_place_was_handed_in_is_not_read(name: str, operands: tuple[OperandTensor | None, ...]) -> None:
+    arguments = tuple(() if operand is None else (operand,) for operand in operands)
+    kind = operator_kind(name)
+    made = estimate_work(name, kind, OperatorCall(arguments))
+    assert made is not None
+    into = OperatorCall((*arguments, (tensor(int(made.written_bytes) // 4),)))
+    assert estimate_work(name, kind, into) == made
+    earlier = estimate_work(name, kind, into, given=False)
+    assert earlier is not None
+    assert earlier.read_bytes == made.read_bytes + made.written_bytes
+
+
+def test_tensors_that_are_joined_into_one_that_is_there_are_read_and_it_is_written() -> None:
+    parts, into = (tensor(30, 8), tensor(70, 8)), tensor(100, 8)
+    found = estimate_work("aten::cat", OperatorKind.COPY, OperatorCall((parts, (), (into,))))
+    assert found is not None
+    assert (found.read_bytes, found.written_bytes) == (3200, 3200)
+
+
+def test_places_of_results_are_those_of_pytorchs_own_signatures() -> None:
+    torch = pytest.importorskip("torch")
+    for short, place in GIVEN_RESULTS.items():
+        packet = getattr(torch.ops.aten, short)
+        signatures = [getattr(packet, overload)._schema.arguments for overload in packet.overloads()]
+        assert any(len(one) == place + 1 and one[place].is_out for one in signatures), short
+        for one in signatures:
+            at = one[place:]
+            assert not at or at[0].is_out or "Tensor" not in str(at[0].type), (short, one)

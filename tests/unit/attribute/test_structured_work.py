@@ -249,3 +249,23 @@ def test_parts_that_nothing_holds_up_blame_no_waits(
     step_ms = (DISPATCH_US + PARTS * KERNEL_US + 10.0) / 1e3
     found = attribute_by(13, write_trace(swept_steps(make_event, 0.0, read=False)), ceilings, step_ms)
     assert found.bound is Bound.UNDETERMINED
+
+
+MAKER: Launched = ("aten::mm", [dense(2000, 50), dense(50, 1000)], 30.0)
+"""As large as a factor of the product behind it."""
+
+
+def test_whoever_leaves_a_table_out_need_not_make_it(followed: Judge) -> None:
+    flows = [flow(TABLE, 1, structured=1, factored=1, few=0.1), flow(MAKER, 1)]
+    found, before = (followed([MAKER, TABLE], *flows, rules=rules).gain_if_removed for rules in (15, 14))
+    assert found.estimate == pytest.approx(before.estimate, rel=0.05), "its results may be somebody else's"
+    assert before.high < 72.0 / (0.1 * 42.0 + 0.1) <= found.high
+
+
+def test_zeros_here_and_there_take_nothing_from_what_a_table_costs(followed: Judge) -> None:
+    """No dense product leaves them out; one that leaves the table out does."""
+    highs = [
+        followed([TABLE], flow(TABLE, 1, structured=1, factored=1, few=0.05, nonzero=nonzero)).gain_if_removed.high
+        for nonzero in (1.0, 0.6)
+    ]
+    assert highs[0] == highs[1]

@@ -62,3 +62,26 @@ def test_who_takes_waits_out_may_write_the_calls_as_one(make_event: Make, attrib
     assert said.gain_if_removed.high >= before.gain_if_removed.high
     assert said.gain_if_removed.low == before.gain_if_removed.low
     assert any("calls that are alike made one" in line for line in said.evidence)
+
+
+def test_what_the_host_picked_of_its_own_table_the_device_may_pick(make_event: Make, attribute: Attribute) -> None:
+    """2 ms of an index on the host, 4 ms over the link, a kernel of 1 ms: the table may lie on the device."""
+    table = {"Input Dims": [[100_000, 64]], "Input type": ["float"]}
+    events = []
+    for step in range(6):
+        at, number = step * 7_100.0, 2 * step
+        copy, kernel = ({"correlation": one, "External id": one} for one in (number, number + 1))
+        events += [
+            make_event(f"step#{step}", at, 7_090.0, cat="user_annotation"),
+            make_event("aten::index", at + 5, 1_990.0, **table),
+            make_event("aten::copy_", at + 2_000, 4_010.0, **{"External id": number}),
+            make_event("cudaMemcpyAsync", at + 2_002, 4_005.0, cat="cuda_runtime", **copy),
+            make_event("Memcpy HtoD (Pageable -> Device)", at + 2_005, 4_000.0, cat="gpu_memcpy", tid=7, **copy),
+            make_event("aten::relu", at + 6_010, 15.0, **{"External id": number + 1}),
+            make_event("cudaLaunchKernel", at + 6_015, 5.0, cat="cuda_runtime", **kernel),
+            make_event("elementwise", at + 6_025, 1_000.0, cat="kernel", tid=7, stream=7, **kernel),
+        ]
+    said, before = (attribute(events, 7.1, rules=edition) for edition in (15, 14))
+    assert said.bottleneck is before.bottleneck is Category.TRANSFER
+    assert said.gain_if_removed.low == before.gain_if_removed.low
+    assert before.gain_if_removed.high < 7.1 / 1.1 <= said.gain_if_removed.high

@@ -135,6 +135,9 @@ def test_a_pause_at_the_end_of_a_step_is_not_the_next_ones_input(judge: Judge, m
     said = judge(layer, after_ms=30.0)
     assert (said.bottleneck, said.layer) == (Category.IDLE, Layer.APPLICATION)
     assert said.gain_if_removed.low <= 40.2 / 10.2 <= said.gain_if_removed.high
+    rewritten = judge(layer, after_ms=30.0, rules=15).gain_if_removed
+    assert rewritten.low <= 40.2 / (10.2 + 15.0), "what the host does may be done quicker, and not be left out"
+    assert rewritten.high == judge(layer, after_ms=30.0, rules=14).gain_if_removed.high
     assert judge(layer, after_ms=30.0, rules=5).bottleneck is Category.INPUT
     assert judge(layer, before_ms=30.0).bottleneck is Category.INPUT, "before the first kernel it is"
 

@@ -131,9 +131,11 @@ def find_avoidable(book: TimeBook, *, newer: bool = True, masked: bool = True) -
     usual, most = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
     shown_ns = launches = 0.0
     names: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-    for one in matched:
-        likely = _saved(one, book.ceilings, TYPICAL_EFFICIENCY, SPARSE_COST)
-        largest = _saved(one, book.ceilings, 1.0, 1.0)
+    usually = [_saved(one, book.ceilings, TYPICAL_EFFICIENCY, SPARSE_COST) for one in matched]
+    # Zeros that are no reason by themselves take nothing from what others save at the most.
+    zeros = not masked or any(likely[ZEROS] for likely in usually)
+    for one, likely in zip(matched, usually, strict=True):
+        largest = _saved(one if zeros else _without_zeros(one), book.ceilings, 1.0, 1.0)
         shown = _saved(one, book.ceilings, 1.0, SPARSE_COST) | {DROPPED: largest[DROPPED]}
         shown_ns += sum(shown.values())
         launches += one.kernels * _gone(one.flow, likely)
@@ -141,6 +143,7 @@ def find_avoidable(book: TimeBook, *, newer: bool = True, masked: bool = True) -
             usual[kind] += likely[kind]
             most[kind] += largest[kind]
             names[kind][one.flow.name] += int(largest[kind] if kind in NEWER else likely[kind])
+    most[STRUCTURE] += _making_ns(matched) if most[STRUCTURE] and masked else 0.0
     kinds = [kind for kind in KINDS if usual[kind] > 0 or (kind in NEWER and most[kind] > 0)]
     if not kinds:
         return None
@@ -164,6 +167,10 @@ def doubt_unfollowed(book: TimeBook, launched: Sequence[LaunchedOperator]) -> Av
 
 def _as_before(flow: OperatorFlow) -> OperatorFlow:
     return msgspec.structs.replace(flow, constant=0, structured=0, factored=0, few=1.0, sliced=0)
+
+
+def _without_zeros(matched: _Matched) -> _Matched:
+    return dataclasses.replace(matched, flow=msgspec.structs.replace(matched.flow, nonzero=1.0, zero_rows=0.0))
 
 
 def _before_masks(flow: OperatorFlow) -> OperatorFlow:
@@ -265,6 +272,14 @@ def _spared(matched: _Matched, ceilings: Ceilings, reached: float) -> float:
         least_ns = stages * (min(left.footprint, right.footprint) + result) / (read * reached) * 1e9
         moved = least_ns * flow.calls / matched.took_ns
     return calls / flow.calls * (1.0 - min(1.0, max(operations, moved)))
+
+
+def _making_ns(matched: Sequence[_Matched]) -> float:
+    """What products take that may have written out a table: their results are as large. It is made no more, either."""
+    products = [(one, factors) for one in matched if (factors := _factors(one.flow.name, one.call)) is not None]
+    tables = {factor.sizes[-2:] for one, factors in products if one.flow.structured for factor in factors}
+    makers = (one for one, (left, right) in products if (left.sizes[-2], right.sizes[-1]) in tables)
+    return sum(one.took_ns for one in makers if not one.flow.structured)
 
 
 def _together_ns(matched: _Matched, ceilings: Ceilings) -> float | None:

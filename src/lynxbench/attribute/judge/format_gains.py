@@ -12,7 +12,7 @@ from lynxbench.attribute.judge.causes import (
     speedup,
 )
 from lynxbench.attribute.judge.roofline import TYPICAL_EFFICIENCY, WIDE, Ceilings
-from lynxbench.attribute.judge.step_figures import REPLAYED, WORTH_CHANGING, StepFigures
+from lynxbench.attribute.judge.step_figures import REPLAYED, TOLD, WORTH_CHANGING, StepFigures
 from lynxbench.attribute.judge.time_book import KERNELS
 from lynxbench.model.attribution import FAR_BELOW_CEILING, Category
 from lynxbench.model.interval import Interval
@@ -74,6 +74,8 @@ def gain_of_narrower(figures: StepFigures, wide: str, precision: Precision, rule
     ]
     # A product faster than its own ceiling already took the narrow path, whatever the flags say.
     taken = [g for g in products if g.efficiency is not None and g.efficiency <= 1.0 + CLEAR_LEAD]
+    if rules >= TOLD:  # what runs far below the ceiling of its own format is slow for another reason
+        taken = [g for g in taken if g.efficiency is not None and g.efficiency >= FAR_BELOW_CEILING]
     wall_ns = float(book.wall_ns.sum())
     share = sum(g.self_ns for g in taken) / wall_ns if wall_ns else 0.0
     if share < DOMINANT:

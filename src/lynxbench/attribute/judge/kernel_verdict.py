@@ -121,8 +121,13 @@ def judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -
         weak = weak or beside < ELSE_THAN_COPIES
         gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
         if rules >= REPLAYED:
-            gone_ns = copied * step_ns + find_expansion(figures.book, but_own=rules >= TOLD)
+            gone_ns = copied * step_ns + find_expansion(figures.book, but_own=rules >= TOLD, fetched=False)
             gain = figures.range_without(figures.bare_ns(gone_ns), _copies(figures)[1])
+        if rules >= TOLD:  # rows that an index repeats are read once at the most where whoever reads them is regrouped
+            most_ns = copied * step_ns + find_expansion(figures.book)
+            usual_ns = gone_ns + (most_ns - gone_ns) * HALF_REMOVED
+            regrouped = figures.range_over(figures.bare_ns(usual_ns), figures.bare_ns(most_ns), _copies(figures)[1])
+            gain = dataclasses.replace(regrouped, low=gain.low)
         return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
         gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
@@ -376,7 +381,8 @@ def _copies(figures: StepFigures) -> tuple[float, float]:
 
 
 def _reordered(figures: StepFigures) -> tuple[float, float]:
-    return find_reordered(figures.book) if figures.rules >= REORDERED else (0.0, 0.0)
+    fetched = figures.rules >= TOLD
+    return find_reordered(figures.book, fetched=fetched) if figures.rules >= REORDERED else (0.0, 0.0)
 
 
 def _beside_copies(figures: StepFigures) -> float:

@@ -1,5 +1,7 @@
 """Work that a step could do without, as operands and kernels show it: look-ups by products, layouts, copies, masks."""
 
+import math
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +20,9 @@ LARGE_ROW_BYTES = 1 << 16
 """A row of a table of embeddings is smaller; what one reader has in a cache, or one sample in a batch, is larger."""
 MOST_ROWS = 0.5
 """Of a tensor: who picks fewer rows looks them up."""
+BY_ROWS = "vectorized_gather_kernel"
+"""PyTorch's kernel for an index that picks whole rows."""
+_PLACE = re.compile(r"-?\d+")
 WHOLE_NUMBERS = frozenset({"long int", "int", "unsigned char", "signed char", "bool"})
 
 # --- rows picked by a product with ones and zeros ---------------------------------------------------------------------
@@ -92,11 +97,15 @@ def _own_copies(book: TimeBook) -> Iterator[tuple[AlikeCalls, Flags]]:
 # --- rows in another order --------------------------------------------------------------------------------------------
 
 
-def find_reordered(book: TimeBook) -> tuple[float, float]:
-    """Nanoseconds and kernels a step that only write a tensor's rows again, most of them and large ones, by index."""
+def find_reordered(book: TimeBook, *, fetched: bool = True) -> tuple[float, float]:
+    """Nanoseconds and kernels a step that only write a tensor's rows again, most of them and large ones, by index.
+
+    `fetched`: by any operator that picks along one dimension, and not by `gather` alone.
+    """
     again = [
         calls for calls in book.tiling.calls if calls.call is not None and _is_reordering(calls.call, calls.operator)
     ]
+    again += _fetching(book) if fetched else []
     took = sum(int(calls.took_ns.sum()) for calls in again)
     return took / len(book), sum(len(calls.took_ns) for calls in again) / len(book)
 
@@ -113,13 +122,49 @@ def _is_reordering(call: OperatorCall, operator: str | None) -> bool:
     return row_bytes >= LARGE_ROW_BYTES and index.elements >= MOST_ROWS * source.elements
 
 
+def _fetching(book: TimeBook) -> list[AlikeCalls]:
+    """What writes large rows again by an index, with the further kernels that a call of it takes for long results."""
+    known = {id(calls): calls for calls, _, _ in _fetched_rows(book)}
+    alike = {(calls.operator, calls.kernel) for calls in known.values()}
+    others = [calls for calls in book.tiling.calls if id(calls) not in known]
+    alike -= {(calls.operator, calls.kernel) for calls in others if calls.call is not None}
+    return [*known.values(), *(calls for calls in others if (calls.operator, calls.kernel) in alike)]
+
+
+def _fetched_rows(book: TimeBook) -> Iterator[tuple[AlikeCalls, int, int]]:
+    """Calls that write most of a tensor's large rows again, picked along a dimension; elements before and after.
+
+    What an index picks the profiler does not record: it is known where values were followed, and that it picks whole
+    rows is told by the kernel.
+    """
+    flow = book.tiling.trace.dataflow
+    moved = {one.key: one.moved for one in flow.operators} if flow is not None and flow.whole else {}
+    for calls in book.tiling.calls:
+        source = calls.call.tensors[0] if calls.call is not None and calls.call.tensors else None
+        if source is None or calls.call is None or not source.sizes or not source.elements:
+            continue
+        place, picked = 0, 0
+        if calls.operator == "aten::index_select" and len(calls.call.tensors) > 1:
+            place = int(next((text for text in calls.call.concrete if _PLACE.fullmatch(text)), "0"))
+            picked = calls.call.tensors[1].elements
+        elif calls.operator == "aten::index" and BY_ROWS in (calls.kernel or ""):
+            row_bytes = source.whole_bytes // source.sizes[0]
+            sizes = tuple(tensor.sizes for tensor in calls.call.tensors if tensor.sizes)
+            picked = moved.get((calls.operator, sizes), 0) // 2 // row_bytes
+        if -len(source.sizes) <= place < len(source.sizes) and picked >= MOST_ROWS * source.sizes[place]:
+            row = math.prod(source.sizes[place:][1:])
+            if row * source.item_bytes >= LARGE_ROW_BYTES:
+                yield calls, source.elements, source.elements // source.sizes[place] * picked
+
+
 # --- operands that are larger than they need be ---------------------------------------------------------------------
 
 
-def find_expansion(book: TimeBook, *, but_own: bool = True) -> float:
+def find_expansion(book: TimeBook, *, but_own: bool = True, fetched: bool = True) -> float:
     """Nanoseconds a step that kernels take longer because they read a copy that repeats what it was made from.
 
     `but_own`: not those that a product makes for itself, as it does of what is added; nobody else reads these.
+    `fetched`: those that an index makes, too.
     """
     calls = [calls for calls in book.tiling.calls if calls.call is not None]
     own = {id(copies) for copies, inside in _own_copies(book) if inside.all()} if but_own else set()
@@ -129,9 +174,12 @@ def find_expansion(book: TimeBook, *, but_own: bool = True) -> float:
         for tensor in call.tensors if call is not None else ():
             if tensor.footprint and tensor.footprint < tensor.whole_bytes:
                 times[tensor.elements] = tensor.whole_bytes / tensor.footprint
+    rows = list(_fetched_rows(book)) if fetched else []
+    times |= {after: after / before for _, before, after in rows if after > before}
+    fetching = {id(one) for one, _, _ in rows}
     saved = 0.0
     for one in calls if times else ():
-        if one.call is None or operator_kind(one.operator or "") is OperatorKind.COPY:
+        if one.call is None or operator_kind(one.operator or "") is OperatorKind.COPY or id(one) in fetching:
             continue
         needed = sum(tensor.footprint / times.get(tensor.elements, 1.0) for tensor in one.call.tensors)
         saved += float(one.took_ns.sum()) * (1.0 - needed / max(1, one.call.footprint))

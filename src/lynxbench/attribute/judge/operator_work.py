@@ -18,7 +18,7 @@ from lynxbench.attribute.read.operands import (
     OperandTensor,
     OperatorCall,
 )
-from lynxbench.attribute.read.operator_names import ONNX, ONNX_INTEGER_PRODUCTS, OperatorKind
+from lynxbench.attribute.read.operator_names import ONNX, ONNX_INTEGER_PRODUCTS, OperatorKind, place_of_result
 
 PACKED_DTYPE = "c10::qint8"
 PACKED_ITEM_BYTES = 1
@@ -44,13 +44,15 @@ def estimate_work(
     broadcast: bool = True,
     scans: bool = True,
     convolutions: bool = True,
+    given: bool = True,
 ) -> OperatorWork | None:
     """The work of one call, or None where the operands do not tell.
 
     `broadcast`: a pass writes what its operands make together, and not only as much as the largest of them. `scans`:
     running sums and their kind write as much as they read. `convolutions`: each by its own order of lists, transposed
-    ones too, and backward what is asked for.
+    ones too, and backward what is asked for. `given`: a result whose place was handed in (`out=`) is not read.
     """
+    call = _without_result(name, call) if given else call
     if not call.tensors:
         return None
     short = name.rpartition("::")[2].partition(".")[0]
@@ -70,6 +72,11 @@ def estimate_work(
     if work is None or (work.flops <= 0 and work.total_bytes <= 0):
         return None
     return work
+
+
+def _without_result(name: str, call: OperatorCall) -> OperatorCall:
+    place = place_of_result(name)
+    return call if place is None else replace(call, arguments=call.arguments[:place])
 
 
 _Rule = Callable[[str, OperatorCall], OperatorWork | None]

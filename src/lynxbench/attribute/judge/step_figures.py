@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from lynxbench.attribute.judge.avoidable_work import AvoidableWork, doubt_unfollowed, find_avoidable
-from lynxbench.attribute.judge.causes import CLEAR_LEAD, CategoryCause, speedup
+from lynxbench.attribute.judge.causes import CLEAR_LEAD, HALF_REMOVED, CategoryCause, speedup
 from lynxbench.attribute.judge.fix_left import LINKED, StepParts, charge_waits, measure_parts
 from lynxbench.attribute.judge.fresh_memory import FreshMemory
 from lynxbench.attribute.judge.gain_range import predict_range
@@ -195,6 +195,8 @@ class StepFigures:
         if cause is Category.LAUNCH:  # at the most, calls that are alike do not need each other and become one
             merged = self.parts.step_ns / max(self.parts.merged_left_ns, 1.0)
             gain = dataclasses.replace(gain, high=max(gain.high, merged))
+        if cause is Category.IDLE and self.rules >= TOLD:  # what the step waits for may be rewritten, and not left out
+            gain = dataclasses.replace(gain, low=min(gain.low, speedup(self.shares.estimate(cause) * HALF_REMOVED)))
         if self.rules >= LINEAR and cause in LINKED:
             gain = dataclasses.replace(gain, high=max(gain.high, self._most_without_link(cause)))
         pauses = (Category.INPUT,) if self.rules < WHOLE else (Category.INPUT, Category.IDLE)
@@ -205,11 +207,14 @@ class StepFigures:
 
     def _most_without_link(self, cause: Category) -> float:
         """Without copies or waits for them at the most: a host that nothing holds up starts operators as fast as any,
-        and calls that no wait separates any more may be one."""
+        calls that no wait separates any more may be one, and the device does what the host did with the data."""
         parts = self.parts
         if parts is None:
             return 1.0
         left_ns = parts.unawaited_left_ns if cause is Category.SYNCHRONIZATION else parts.unlinked_left_ns
+        worked_ns = self.book.tiling.worked_ns
+        if cause is Category.TRANSFER and worked_ns is not None and self.rules >= TOLD:
+            left_ns -= min(parts.shown(Category.IDLE, Category.INPUT), float(worked_ns.sum()) / len(self.book))
         return parts.step_ns / max(left_ns, 1.0) if parts.waits >= 1.0 or cause is Category.TRANSFER else 1.0
 
     def level_with(self, cause: Category) -> Category | None:

@@ -140,7 +140,9 @@ class _Estimate:
     def __call__(self, name: str, kind: OperatorKind, call: OperatorCall) -> OperatorWork | None:
         if self.hides(name, kind, call):
             return None
-        work = estimate_work(name, kind, call, broadcast=self.broadcast, scans=self.scans, convolutions=self.hidden)
+        work = estimate_work(
+            name, kind, call, broadcast=self.broadcast, scans=self.scans, convolutions=self.hidden, given=self.hidden
+        )
         if self.hidden and work is not None:  # what lies in several windows is read once
             again = sum(tensor.footprint - tensor.span_bytes for tensor in call.tensors)
             work = dataclasses.replace(work, read_bytes=max(0.0, work.read_bytes - again)) if again else work

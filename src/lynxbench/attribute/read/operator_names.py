@@ -60,6 +60,12 @@ _BOOKKEEPING = re.compile(
 )
 
 
+def place_of_result(name: str) -> int | None:
+    """Which argument of an operator of torch is the place for its result, where one is handed in."""
+    space, _, short = name.partition("::")
+    return GIVEN_RESULTS.get(short.partition(".")[0]) if space == "aten" else None
+
+
 def is_view(name: str) -> bool:
     """Whether an operator of torch touches no data of its own, whatever its operands."""
     space, _, short = name.partition("::")
@@ -176,6 +182,7 @@ _HIDDEN_NAMES = frozenset(word for word in _HIDDEN if not word.endswith("*"))
 _HIDDEN_STARTS = tuple(word[:-1] for word in _HIDDEN if word.endswith("*"))
 _DRAWN: frozenset[str] = frozenset(_TABLE["drawn"].split())
 _FUNCTIONS: frozenset[str] = frozenset(_TABLE["functions"].split())
+GIVEN_RESULTS = {word: int(place) for place, words in _TABLE["given_results"].items() for word in words.split()}
 _PLAIN_SUMS = frozenset(
     {"sum", "mean", "nansum", "max", "min", "amax", "amin", "all", "any", "reducesum", "reducemean"}
 )
