@@ -1,15 +1,15 @@
 """Causes planted in functions as users write them, run by `lynxbench run` on a GPU: what it names, what a fix gains.
 
-    python benchmarks/gpu_live.py [--set unseen|further|later|fifth|sixth|seventh] [--first 20] [--case NAME ...]
+    python benchmarks/gpu_live.py [--set unseen|further|later|fifth|sixth|seventh|eighth] [--first 20] [--case NAME ...]
         [--seconds 2] [--within 300] [--out DIR]
 
 Each case of gpu_live_cases.py and gpu_live_waits.py, with --set those of gpu_live_unseen.py, gpu_live_further.py,
-gpu_live_later.py, gpu_live_fifth.py, gpu_live_sixth.py or gpu_live_seventh.py, is measured through a callable contract
-with owners of its own. Its fix is timed before and after all runs, in processes without any profiler; the true gain is
-the run's own step over the quicker of the two, since a host may be slower for a while. A verdict is right where bound,
-bottleneck and layer are among the accepted ones and the owner is the contract's; no case whose fix gains 1.3× may be
-called hardware-bound. With --out, the trace's columns and the verdict of every case are kept in archives beside
-gpu_live.json. Exit 1 where a bar is missed, 4 without a device.
+gpu_live_later.py, gpu_live_fifth.py, gpu_live_sixth.py, gpu_live_seventh.py or gpu_live_eighth.py, is measured through
+a callable contract with owners of its own. Its fix is timed before and after all runs, in processes without any
+profiler; the true gain is the run's own step over the quicker of the two, since a host may be slower for a while. A
+verdict is right where bound, bottleneck and layer are among the accepted ones and the owner is the contract's; no case
+whose fix gains 1.3× may be called hardware-bound. With --out, the trace's columns and the verdict of every case are
+kept in archives beside gpu_live.json. Exit 1 where a bar is missed, 4 without a device.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from statistics import median
 from typing import Any
 
 from gpu_live_answers import COMPUTE, KERNELS, MEMORY, Live
+from gpu_live_eighth import EIGHTH
 from gpu_live_fifth import FIFTH
 from gpu_live_further import FURTHER
 from gpu_live_later import LATER
@@ -110,8 +111,9 @@ SETS = {
     "fifth": FIFTH,
     "sixth": SIXTH,
     "seventh": SEVENTH,
+    "eighth": EIGHTH,
 }
-SETS["all"] = KNOWN | UNSEEN | FURTHER | LATER | FIFTH | SIXTH | SEVENTH
+SETS["all"] = KNOWN | UNSEEN | FURTHER | LATER | FIFTH | SIXTH | SEVENTH | EIGHTH
 CASES = SETS["all"]
 
 
