@@ -132,14 +132,15 @@ def _fetching(book: TimeBook) -> list[AlikeCalls]:
 
 
 def _fetched_rows(book: TimeBook) -> Iterator[tuple[AlikeCalls, int, int]]:
-    """Calls that write most of a tensor's large rows again, picked along a dimension; elements before and after.
+    """Calls on a device that write most of a tensor's large rows again, picked along a dimension; elements before and
+    after.
 
     What an index picks the profiler does not record: it is known where values were followed, and that it picks whole
     rows is told by the kernel.
     """
     flow = book.tiling.trace.dataflow
     moved = {one.key: one.moved for one in flow.operators} if flow is not None and flow.whole else {}
-    for calls in book.tiling.calls:
+    for calls in book.tiling.calls if book.tiling.on_device else ():
         source = calls.call.tensors[0] if calls.call is not None and calls.call.tensors else None
         if source is None or calls.call is None or not source.sizes or not source.elements:
             continue
