@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from lynxbench.attribute.read.dataflow import Dataflow
 from lynxbench.engines.torch.value_flow import record_dataflow
@@ -55,3 +57,25 @@ class Parts:
         self.adam.zero_grad()
         forward(x).square().mean().backward()
         self.adam.step()
+
+
+def trained(p: Parts) -> None:
+    p.train(p.net, p.x)
+
+
+def checkpointed(p: Parts) -> None:
+    p.train(lambda x: checkpoint(p.net, x, use_reentrant=False), p.x.requires_grad_())
+
+
+def accumulated(p: Parts) -> None:
+    p.adam.zero_grad()
+    for part in p.x.split(32):
+        p.net(part).square().mean().backward()
+    p.adam.step()
+
+
+def residuals(p: Parts) -> object:
+    hidden = p.x
+    for _ in range(3):
+        hidden = hidden + functional.layer_norm(hidden, (SIDE,)) @ p.w
+    return hidden
