@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+from lynxbench.load.fresh_process import ERRORS_FILE
 from lynxbench.run import attempts
 from lynxbench.run.fresh_job import leave_report
 
@@ -89,7 +90,7 @@ def _work(folder: Path, stdin: int) -> None:
     try:
         os.setsid()
         os.dup2(stdin, 0)
-        for number, name in ((1, "stdout.txt"), (2, attempts.ERRORS_FILE)):
+        for number, name in ((1, "stdout.txt"), (2, ERRORS_FILE)):
             os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
         sys.argv[1:] = [str(folder)]
         leave_report(work, lambda: os._exit(130))
