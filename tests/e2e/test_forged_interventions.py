@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from forged_runs import change_document, seal_again
+from forked_workers import forked_workers
 from intervened import CONTRACT, SILENT
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.manifest import write_manifest
@@ -35,7 +36,8 @@ BATCH = "fp32-double-the-batch"
 def tested_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with every intervention that its engine can make."""
     contract = Contract.model_validate_json(json.dumps(CONTRACT))
-    return run_contract(contract, tmp_path_factory.mktemp("tested"), None, SILENT, InterventionScope.ALL).folder
+    with forked_workers():
+        return run_contract(contract, tmp_path_factory.mktemp("tested"), None, SILENT, InterventionScope.ALL).folder
 
 
 @pytest.fixture

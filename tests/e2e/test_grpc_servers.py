@@ -5,7 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from command_line import lynxbench
+from command_line import lynxbench_here
 from lynxbench.engines.grpc_asking import named_model, statistics_document, tell
 from lynxbench.engines.kserve import NamedTensor, parse_triton_stats, triton_between
 from lynxbench.engines.kserve_grpc import GrpcLanguage, build_call
@@ -154,7 +154,7 @@ print("agreed")
 
 def test_a_contract_over_grpc_is_measured_with_the_servers_own_account(triton, tmp_path):
     (tmp_path / "contract.yaml").write_text(CONTRACT.format(url=triton.grpc_url))
-    done = lynxbench("run", "contract.yaml", cwd=tmp_path, timeout_s=1800)
+    done = lynxbench_here("run", "contract.yaml", cwd=tmp_path)
     assert done.code in (0, 1), done.err
     (path,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
     result = read_result(path)
@@ -168,11 +168,11 @@ def test_a_contract_over_grpc_is_measured_with_the_servers_own_account(triton, t
     if figures.load.instrument.verdict == "good":
         first, whole = (figures.latency_ms[name] for name in ("time-to-first-token", "latency"))
         assert 2 <= first[0].estimate < whole[0].estimate
-    assert lynxbench("verify", str(path), cwd=tmp_path).code == 0
+    assert lynxbench_here("verify", str(path), cwd=tmp_path).code == 0
 
 
 def test_a_wrong_port_is_said_in_one_line(triton, tmp_path):
     (tmp_path / "contract.yaml").write_text(CONTRACT.format(url=triton.url))
-    done = lynxbench("run", "contract.yaml", cwd=tmp_path)
+    done = lynxbench_here("run", "contract.yaml", cwd=tmp_path)
     assert done.code == 4
     assert "gRPC port?" in done.err

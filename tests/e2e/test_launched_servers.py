@@ -22,6 +22,8 @@ from lynxbench.run import server_intervening
 from lynxbench.run.server_keeper import __file__ as keeper_file
 from served import served_contract
 
+pytestmark = pytest.mark.usefixtures("one_preflight")
+
 SERVICE_S, KEY = 0.15, "hunter2-hunter2"
 """So long that the lateness of a crowded machine is little beside it."""
 SERVERS = f"""\

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import lynxbench
-from real_servers import llamacpp_server
+from command_line import lynxbench_here
+from first_layers import write_first_layers
+from real_servers import llamacpp_server, smollm2_path
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
@@ -60,9 +61,9 @@ def conversations(count: int, turns: int) -> list[dict]:
 def test_the_server_counts_what_the_trace_holds(tmp_path: Path) -> None:
     rows = conversations(3, 4)
     (tmp_path / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with llamacpp_server(slots=1) as server:
+    with llamacpp_server(slots=1, model=write_first_layers(smollm2_path(), tmp_path)) as server:
         (tmp_path / "traced.yaml").write_text(CONTRACT.format(url=server.url))
-        done = lynxbench("run", "traced.yaml", "--json", cwd=tmp_path)
+        done = lynxbench_here("run", "traced.yaml", "--json", cwd=tmp_path)
     assert done.code in (0, 1), done.err
     load = json.loads(done.out)["per_precision"][0]["load"]
     assert load["accounting"]["ok"] == len(rows)

@@ -2,18 +2,21 @@
 
 The servers share the machine with the client and with whatever else runs there. So every request is accounted for,
 times are held against the server's own account of the same requests, and a search ends, states its bounds and is
-honest; that any of them is quick is asked of nobody.
+honest; that any of them is quick is asked of nobody. Where only the serving is looked at, not what is answered, the
+model is cut down to its first layers.
 """
 
 import json
 import urllib.request
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import psutil
 import pytest
 
-from command_line import lynxbench
+from command_line import lynxbench_here
+from first_layers import write_first_layers
 from lynxbench.contract.loader import parse_contract
 from lynxbench.engines.kserve import KserveLanguage, NamedTensor, parse_triton_stats, triton_between
 from lynxbench.engines.kserve import build_request as build_inference
@@ -31,12 +34,13 @@ from lynxbench.model.executor import Executor
 from lynxbench.model.precision import Precision
 from lynxbench.model.serving import KserveEngine, TensorInput
 from lynxbench.model.verdicts import ValidityVerdict
+from lynxbench.run import quick_target, served_accuracy
 from lynxbench.run.served_accuracy import collect_answers
 from lynxbench.run.served_precision import check_precision, with_formats
 from real_servers import ROOT, llamacpp_server, smollm2_path, triton_server
 from saturations import NOTHING_HELD, assert_honest
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow]
+pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.usefixtures("one_preflight")]
 
 TOKENS = 4
 LLAMACPP_PYTHON = str(ROOT / ".servers" / "llamacpp" / "bin" / "python")
@@ -47,6 +51,8 @@ PROMPTS = (
     "What should one check before buying an old bicycle?",
 )
 
+FIRST_LAYERS, WHOLE = "int8-weight-only", "int4-weight-only"
+"""The formats of most of the cut model's weights, the table of tokens, and of the whole one's."""
 # Bounds on the client and on drift are wide: these tests share two cores with a server that fills one of them.
 LLAMA = """\
 lynxbench: 1
@@ -56,7 +62,7 @@ regime: throughput
 workload:
   task: generate
   model: {{source: served, name: smollm2}}
-  precisions: [int4-weight-only]
+  precisions: [{precision}]
   input_tokens: {{distribution: fixed, value: 4}}
   output_tokens: {{distribution: fixed, value: {tokens}}}
   arrival: {arrival}
@@ -73,9 +79,9 @@ objective:
     - {{metric: latency, percentile: 75, at_most: 1 s}}
 protocol:
   restarts: 2
-  steady: {{drift: 20 %, window: 1 s}}
-  min_duration: 4 s
-  limit: 5 s
+  steady: {{drift: 20 %, window: 250 ms}}
+  min_duration: 1 s
+  limit: 1500 ms
   foreign_load: 100 %
 """
 TRITON = """\
@@ -135,14 +141,26 @@ class Watch:
 
 
 @pytest.fixture(scope="module")
-def llamacpp():
-    with llamacpp_server(slots=4) as server:
+def first_layers(tmp_path_factory):
+    return write_first_layers(smollm2_path(), tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def llamacpp(first_layers):
+    with llamacpp_server(slots=4, model=first_layers) as server:
         yield server
 
 
 @pytest.fixture
-def fresh_llamacpp():
+def fresh_llamacpp(first_layers):
     """One that nobody asked before: what its slots remember of other tests' prompts is no part of its capacity."""
+    with llamacpp_server(slots=4, model=first_layers) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def whole_llamacpp():
+    """With all of the model: a token takes it so long that a client's lateness is little beside it."""
     with llamacpp_server(slots=4) as server:
         yield server
 
@@ -191,9 +209,9 @@ def test_empty_deltas_are_not_output(llamacpp):
     assert record.event_ns[record.event_offsets[:-1]].tolist() == record.first_token_ns.tolist()
 
 
-def test_times_agree_with_the_servers_own(llamacpp):
+def test_times_agree_with_the_servers_own(whole_llamacpp):
     watch = Watch()
-    record = drive(service_of(llamacpp), ClosedLoop(1, requests=4), language=watch, tokens=16)
+    record = drive(service_of(whole_llamacpp), ClosedLoop(1, requests=4), language=watch, tokens=16)
     prompt_ms = np.array([timing["prompt_ms"] for timing in watch.timings])
     decode_ms = np.array([timing["predicted_ms"] for timing in watch.timings])
     # One at a time, so rows and timings are in the same order. From outside a token cannot be earlier than inside.
@@ -307,8 +325,9 @@ def test_triton_metrics_are_prometheus_text(triton):
 
 def run_contract(folder, contract, server, arrival, tokens=1):
     """Run it through the command line; the figures at its one precision and the folder they lie in."""
-    (folder / "contract.yaml").write_text(contract.format(url=server.url, arrival=arrival, tokens=tokens))
-    done = lynxbench("run", "contract.yaml", cwd=folder, timeout_s=1800)
+    text = contract.format(url=server.url, arrival=arrival, tokens=tokens, precision=FIRST_LAYERS)
+    (folder / "contract.yaml").write_text(text)
+    done = lynxbench_here("run", "contract.yaml", cwd=folder)
     assert done.code in (0, 1), done.err
     path = max((folder / "results").iterdir(), key=lambda path: path.stat().st_mtime)
     (figures,) = read_result(path).per_precision
@@ -344,11 +363,13 @@ def test_a_contract_run_accounts_for_every_request_and_token(llamacpp, tmp_path)
     assert (path / "report.html").read_text().startswith("<!doctype html>")
 
 
-def test_a_quick_look_knows_llamacpp_and_its_template_makes_no_doubt(llamacpp, tmp_path):
+def test_a_quick_look_knows_llamacpp_and_its_template_makes_no_doubt(whole_llamacpp, tmp_path):
     """Its chat template is the same in every prompt: it must not come from the cache, nor be longer than the prompt."""
-    done = lynxbench(
-        "quick", llamacpp.url, "--json", cwd=tmp_path, timeout_s=1800, LYNXBENCH_HOME=str(tmp_path / "home")
-    )
+    short = {"restarts": 2, "min_duration": "2 s", "limit": "3 s"}  # it is looked at what is asked, not at the figures
+    with mock.patch.dict(quick_target.SHORT_PROTOCOL, short):
+        done = lynxbench_here(
+            "quick", whole_llamacpp.url, "--json", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home")
+        )
     assert done.code in (0, 1), done.err
     assert "(llamacpp): task generate, int4-weight-only" in done.err
     result = json.loads(done.out)
@@ -378,8 +399,8 @@ def test_a_contract_run_accounts_for_every_request_and_records_tritons_statistic
 @pytest.mark.parametrize(
     ("server", "contract", "arrival", "budget_s"),
     [
-        ("fresh_llamacpp", LLAMA, "{process: saturating, tolerance: 50 %, concurrency: 4, budget: 40 s}", 40),
-        ("triton", TRITON, "{process: saturating, tolerance: 30 %, concurrency: 64, budget: 20 s}", 20),
+        ("fresh_llamacpp", LLAMA, "{process: saturating, tolerance: 50 %, concurrency: 4, budget: 12 s}", 12),
+        ("triton", TRITON, "{process: saturating, tolerance: 30 %, concurrency: 64, budget: 10 s}", 10),
     ],
     ids=["llamacpp", "triton"],
 )
@@ -400,8 +421,10 @@ def test_a_search_for_the_servers_saturation_ends_and_is_honest(server, contract
     assert "saturation" in (path / "report.html").read_text().lower()
 
 
-def test_llamacpp_is_started_by_a_contract_tested_with_other_arguments_and_ended(tmp_path: Path) -> None:
-    command = [LLAMACPP_PYTHON, str(ROOT / "tests" / "servers" / "llamacpp_flags.py"), "--model", str(smollm2_path())]
+def test_llamacpp_is_started_by_a_contract_tested_with_other_arguments_and_ended(
+    first_layers: Path, tmp_path: Path
+) -> None:
+    command = [LLAMACPP_PYTHON, str(ROOT / "tests" / "servers" / "llamacpp_flags.py"), "--model", str(first_layers)]
     (tmp_path / "servers.yaml").write_text(
         json.dumps(
             {
@@ -411,10 +434,11 @@ def test_llamacpp_is_started_by_a_contract_tested_with_other_arguments_and_ended
         )
     )
     serve = "  serve: {server: llama, arguments: {parallel: 1, threads: 1}}\n"
-    text = LLAMA.format(url="http://127.0.0.1:0", arrival="{process: closed, concurrency: 2}", tokens=TOKENS)
+    arrival = "{process: closed, concurrency: 2}"
+    text = LLAMA.format(url="http://127.0.0.1:0", arrival=arrival, tokens=TOKENS, precision=FIRST_LAYERS)
     (tmp_path / "llama.yaml").write_text(text.replace("  processes: 1\n", f"  processes: 1\n{serve}"))
     changed = "engine.serve.arguments.parallel=2"
-    done = lynxbench(
+    done = lynxbench_here(
         *("run", "llama.yaml", "--json", "--ledger", "none", "--intervene", changed),
         cwd=tmp_path,
         LYNXBENCH_HOME=str(tmp_path),
@@ -432,14 +456,15 @@ def test_llamacpp_is_started_by_a_contract_tested_with_other_arguments_and_ended
     assert not [one for one in below if "llamacpp_flags.py" in " ".join(one.cmdline())]
 
 
-def test_llamacpp_is_asked_labelled_and_greedy_prompts(llamacpp, tmp_path):
+def test_llamacpp_is_asked_labelled_and_greedy_prompts(whole_llamacpp, tmp_path):
     """Trained weights: tokens known by id, no log-probabilities of prompts, and a file that tells the format."""
     task = tmp_path / "task.jsonl"
     rows = [("The capital of France is", "Paris"), ("The capital of France is", "cheese")]
     task.write_text("".join(json.dumps({"prompt": prompt, "answer": answer}) + "\n" for prompt, answer in rows))
     asks = f"accuracy: {{greedy: {{prompts: 2, tokens: 2}}, task: {{file: {task}, answer_tokens: 1}}}}\n"
     arrival = "{process: closed, concurrency: 1}"
-    contract = parse_contract(LLAMA.format(url=llamacpp.url, tokens=2, arrival=arrival) + asks, "llama.yaml")
+    text = LLAMA.format(url=whole_llamacpp.url, tokens=2, arrival=arrival, precision=WHOLE)
+    contract = parse_contract(text + asks, "llama.yaml")
     answers, texts = collect_answers(contract, Executor(schema_version=1, layers={}))
     assert answers.marks.tolist() == [1, 0]
     assert texts[0].strip() == "Paris"
@@ -448,19 +473,21 @@ def test_llamacpp_is_asked_labelled_and_greedy_prompts(llamacpp, tmp_path):
     assert (answers.logprobs <= 0).all()
     assert (answers.margins >= 0).all()
     assert any("no log-probabilities of prompts" in line for line in answers.notes.said)
-    look = with_formats(capture_server(Address(f"{llamacpp.url}/v1"), model="smollm2"))
+    look = with_formats(capture_server(Address(f"{whole_llamacpp.url}/v1"), model="smollm2"))
     check = check_precision(contract, Executor(schema_version=1, layers=look.layers))
     assert not check.doubts
     assert "general.file_type Q4_1" in check.how
     assert "bits a parameter" in check.how
 
 
-def test_answers_of_trained_weights_can_tell(llamacpp):
+def test_answers_of_trained_weights_can_tell(whole_llamacpp):
     """SmolLM2 held against itself is a go: its answers depend on the prompt, and it prefers tokens."""
     asks = "accuracy: {greedy: {prompts: 12, tokens: 8}}\n"
     arrival = "{process: closed, concurrency: 1}"
-    contract = parse_contract(LLAMA.format(url=llamacpp.url, tokens=2, arrival=arrival) + asks, "llama.yaml")
-    twice = [collect_answers(contract, Executor(schema_version=1, layers={}))[0] for _ in range(2)]
+    text = LLAMA.format(url=whole_llamacpp.url, tokens=2, arrival=arrival, precision=WHOLE)
+    contract = parse_contract(text + asks, "llama.yaml")
+    with mock.patch.object(served_accuracy, "PROMPT_WORDS", 12):  # 48 would take the server three times as long
+        twice = [collect_answers(contract, Executor(schema_version=1, layers={}))[0] for _ in range(2)]
     policy = AccuracyPolicy(metric=AccuracyMetric.TOP1, largest_loss="5 %")
     accuracy = judge_answers(twice[1], twice[0], policy, Precision.BF16, Precision.BF16, "a" * 64)
     assert accuracy.verdict == "go", accuracy.notes

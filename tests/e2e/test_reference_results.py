@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import lzma
 import re
@@ -150,13 +151,16 @@ def test_a_published_result_verifies(home: Path, result: str) -> None:
     assert told[1] == counted[1], "the page says how many checks hold"
 
 
+@functools.cache
+def _shown(home: Path, result: str) -> Result:
+    done = lynxbench_here("results", "show", result, "--json", cwd=home, LYNXBENCH_HOME=str(home / "home"))
+    return Result.model_validate_json(json.dumps(json.loads(done.out)["result"]))
+
+
 def _documents(home: Path) -> list[Result]:
     """The documents that stand by themselves, and those that the bundles hold."""
     alone = [read_result(file) for file in sorted((PUBLISHED / "documents").iterdir())]
-    shown = [
-        lynxbench_here("results", "show", one, "--json", cwd=home, LYNXBENCH_HOME=str(home / "home")) for one in RESULTS
-    ]
-    return [*alone, *(Result.model_validate_json(json.dumps(json.loads(one.out)["result"])) for one in shown)]
+    return [*alone, *(_shown(home, one) for one in RESULTS)]
 
 
 def test_what_was_measured_twice_came_out_the_same(home: Path) -> None:
@@ -184,11 +188,6 @@ def test_every_figure_is_told_with_its_energy_and_has_a_verdict(home: Path) -> N
             assert figures.energy_j_per_unit is not None, result.contract.name
             assert figures.attribution is not None, result.contract.name
             assert figures.validity.verdict is ValidityVerdict.VALID, result.contract.name
-
-
-def _shown(home: Path, result: str) -> Result:
-    done = lynxbench_here("results", "show", result, "--json", cwd=home, LYNXBENCH_HOME=str(home / "home"))
-    return Result.model_validate_json(json.dumps(json.loads(done.out)["result"]))
 
 
 @pytest.mark.parametrize("name", TUNINGS)

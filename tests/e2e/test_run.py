@@ -187,10 +187,10 @@ workload:
   model: {source: package, name: smollm2-135m-instruct}
   precisions: [fp32, int8]
   input_tokens: {distribution: fixed, value: 8}
-  output_tokens: {distribution: fixed, value: 4}
+  output_tokens: {distribution: fixed, value: 2}
 engine: {name: torch, threads: 1}
 protocol:
-  {restarts: 1, steady: {drift: 20 %, window: 300 ms}, min_duration: 2400 ms, limit: 2400 ms, foreign_load: 100 %}
+  {restarts: 1, steady: {drift: 20 %, window: 150 ms}, min_duration: 1200 ms, limit: 1200 ms, foreign_load: 100 %}
 policy: {accuracy: {metric: perplexity, largest_loss: 20 %}}
 owners: {runtime: the kernel people, accelerator: the metal people}
 """
@@ -219,7 +219,7 @@ def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path
     assert shown is not None
     assert f"\n{mark_of(shown).upper()}: " in done.out
     samples = read_samples(folder / "samples.npz")
-    assert all(np.all(process.samples.iterations.units == 4) for process in samples)
+    assert all(np.all(process.samples.iterations.units == 2) for process in samples)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from lynxbench.model.serving import KvCacheFormat
 from planted_model import WORDS, PlantedModel, planted_server
 from served import served_contract
 
+pytestmark = pytest.mark.usefixtures("one_preflight")
+
 ASKS = """\
 policy:
   accuracy: {{metric: top1, largest_loss: 5 %}}

@@ -27,6 +27,8 @@ from lynxbench.stats.queues import capacity
 from saturations import NOTHING_HELD, assert_honest
 from served import STRICT_BOUNDS, served_contract
 
+pytestmark = pytest.mark.usefixtures("one_preflight")
+
 INSTANT = Path(__file__).parents[1] / "servers" / "instant.py"
 
 
@@ -44,8 +46,8 @@ def load_of(result: dict) -> dict:
 def test_the_demonstration_runs_as_its_contract_says(tmp_path):
     with running_server(Behaviour(ttft_ms=50, itl_ms=10)) as server:
         text = read_bundled_text("chat-demo").replace("http://127.0.0.1:8000/v1", server.url)
-        text = text.replace("restarts: 3", "restarts: 2").replace("min_duration: 6 s", "min_duration: 3 s")
-        text = text.replace("limit: 8 s", "limit: 4 s\n  foreign_load: 100 %").replace("  foreign_load: 25 %  ", "  # ")
+        text = text.replace("restarts: 3", "restarts: 2").replace("min_duration: 6 s", "min_duration: 2 s")
+        text = text.replace("limit: 8 s", "limit: 3 s\n  foreign_load: 100 %").replace("  foreign_load: 25 %  ", "  # ")
         text = text.replace("  timeouts:", "  instrument: {p99_lateness: 1 s, p99_lag: 1 s, busy: 100 %}\n  timeouts:")
         (tmp_path / "demo.yaml").write_text(text, encoding="utf-8")
         done = lynxbench("run", "demo.yaml", cwd=tmp_path)

@@ -29,8 +29,8 @@ from lynxbench.server.rights import API
 
 CHECKS = ("not_a_server_error", "response_schema_conformance", "content_type_conformance", "status_code_conformance")
 DEPLOY = Path(__file__).parents[2] / "deploy"
-EXAMPLES = 40
-"""Fuzzed requests an operation, besides examples and some 1,400 requests of the coverage phase: 40 s on two cores."""
+EXAMPLES = 24
+"""Fuzzed requests an operation, besides examples and some 1,600 requests of the coverage phase: 40 s on two cores."""
 
 
 @pytest.fixture(scope="module")

@@ -434,8 +434,11 @@ def test_a_server_that_restarts_recomputes_what_it_had_not(place: World, spin_ru
     assert {said_of(place, name)["recomputed"]["state"] for name in waiting} == {"holds"}
 
 
-def test_a_listening_server_recomputes_by_itself(spin_run: Path, tmp_path: Path) -> None:
+def test_a_listening_server_recomputes_by_itself(
+    spin_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also: figures that are refuted are no level that later results are held against, though they came first."""
+    monkeypatch.setattr("lynxbench.server.recompute_queue.REST_SHARE", 0.0)  # what was there before is taken at once
     with hosted(make_world(tmp_path / "own", shapes=(), decisions=False), looking=True) as world:
         assert world.server.watch.pending() == []
         forged = pushed(world, forged_run(spin_run, tmp_path, 8, scaled(4.0)))

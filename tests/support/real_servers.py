@@ -79,9 +79,9 @@ def smollm2_path() -> Path:
 
 
 @contextmanager
-def llamacpp_server(slots: int = 4) -> Iterator[RealServer]:
+def llamacpp_server(slots: int = 4, model: Path | None = None) -> Iterator[RealServer]:
     """llama.cpp with SmolLM2-135M, warmed by one request: `/health` says nothing of the first one's cost."""
-    with _started("llamacpp", str(smollm2_path()), str(slots)) as server:
+    with _started("llamacpp", str(model or smollm2_path()), str(slots)) as server:
         server.post("/v1/completions", {"prompt": "Hello", "max_tokens": 4})
         yield server
 

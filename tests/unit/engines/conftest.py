@@ -25,3 +25,12 @@ def seeded() -> Iterator[None]:
     torch.manual_seed(7)
     yield
     torch.set_rng_state(state)
+
+
+@pytest.fixture
+def light_compiler() -> Iterator[None]:
+    """torch.compile without what makes code fast: no vector units are looked for, and no worker is started."""
+    import torch._inductor.config as inductor
+
+    with inductor.patch({"cpp.vec_isa_ok": False, "compile_threads": 1}):
+        yield

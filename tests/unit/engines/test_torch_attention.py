@@ -187,6 +187,7 @@ def test_results_say_whose_attention_it_was() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("light_compiler")
 def test_a_compiled_step_says_the_same() -> None:
     """Compiled in earnest, judged by the step itself, against the library's attention as it comes."""
     plain, compiled = session_of("decode", "sdpa"), session_of("decode", "grouped", graph="compile")

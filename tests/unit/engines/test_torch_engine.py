@@ -330,6 +330,7 @@ def test_a_random_model_keeps_its_logits_finite() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("light_compiler")
 def test_a_compiled_decoder_produces_the_same_tokens() -> None:
     eager = open_tiny("generate", "decoder", tokens=(9, 6))
     eager.step(1)
