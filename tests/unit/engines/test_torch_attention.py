@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from lynxbench.engines.torch.grouped_attention import (  # noqa: E402
     attend_grouped,
     attend_in_pieces,
     choose_attention,
-    make_mask,
+    masks_by,
     pieces_of,
 )
 from lynxbench.engines.torch.library import KNOWN, import_config_class, import_model_class  # noqa: E402
@@ -134,6 +135,7 @@ def test_what_lies_behind_the_context_in_a_fixed_cache_is_never_read() -> None:
 
 
 def test_masks_are_made_only_where_they_are_needed() -> None:
+    make_mask = masks_by(import_module("transformers.masking_utils").sdpa_mask)
     usual = {"batch_size": 1, "kv_length": 8, "kv_offset": 0, "device": "cpu"}
     assert make_mask(q_length=8, q_offset=0, **usual) is None
     assert make_mask(q_length=4, q_offset=torch.tensor(0), **usual) is None
@@ -190,7 +192,11 @@ def test_results_say_whose_attention_it_was() -> None:
 @pytest.mark.usefixtures("light_compiler")
 def test_a_compiled_step_says_the_same() -> None:
     """Compiled in earnest, judged by the step itself, against the library's attention as it comes."""
-    plain, compiled = session_of("decode", "sdpa"), session_of("decode", "grouped", graph="compile")
+    counters = import_module("torch._dynamo.utils").counters
+    plain = session_of("decode", "sdpa")
+    before = sum(counters["graph_break"].values())
+    compiled = session_of("decode", "grouped", graph="compile")
+    assert sum(counters["graph_break"].values()) == before, dict(counters["graph_break"])
     a, b = plain.outputs().arrays["logits"], compiled.outputs().arrays["logits"]
     assert float(np.linalg.norm(a - b) / np.linalg.norm(a)) < 1e-4
     assert compiled.facts()["runtime.graph"] == "compile"

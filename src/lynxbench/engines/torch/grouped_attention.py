@@ -52,7 +52,8 @@ def choose_attention(attention: Attention, *, compiled: bool) -> str:
     repeats = attention is Attention.EFFICIENT
     name = f"lynxbench-{KNOWN_AS.get(attention, 'one-kernel')}"
     import_module("transformers.modeling_utils").AttentionInterface.register(name, _adapted(attend, repeats=repeats))
-    import_module("transformers.masking_utils").AttentionMaskInterface.register(name, make_mask)
+    masking = import_module("transformers.masking_utils")
+    masking.AttentionMaskInterface.register(name, masks_by(masking.sdpa_mask))
     return name
 
 
@@ -79,16 +80,19 @@ def describe_attention(attention: Attention) -> str:
     return f"{attention.value}: {kernel}, keys and values {repeats}, masks only where needed"
 
 
-def make_mask(**asked: Any) -> torch.Tensor | None:
-    """The library's mask, or None where `attend` needs none: no padding, and all positions or only earlier ones."""
-    if asked.get("attention_mask") is None and asked.get("local_size") is None:
-        if asked.get("allow_is_bidirectional_skip"):
-            return None
-        causal = asked.get("allow_is_causal_skip", True) and asked.get("q_length", 0) > 1
-        if causal and _begins_at_zero(asked.get("q_offset", 0)):
-            return None
-    mask: torch.Tensor | None = import_module("transformers.masking_utils").sdpa_mask(**asked)
-    return mask
+def masks_by(library: Callable[..., torch.Tensor | None]) -> Callable[..., torch.Tensor | None]:
+    """The library's masks, or None where `attend` needs none: no padding, and all positions or only earlier ones."""
+
+    def make_mask(**asked: Any) -> torch.Tensor | None:
+        if asked.get("attention_mask") is None and asked.get("local_size") is None:
+            if asked.get("allow_is_bidirectional_skip"):
+                return None
+            causal = asked.get("allow_is_causal_skip", True) and asked.get("q_length", 0) > 1
+            if causal and _begins_at_zero(asked.get("q_offset", 0)):
+                return None
+        return library(**asked)
+
+    return make_mask
 
 
 def _begins_at_zero(offset: int | torch.Tensor) -> bool:
