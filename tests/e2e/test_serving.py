@@ -231,13 +231,13 @@ def test_a_server_whose_slots_are_full_is_named_and_computed_again_from_its_seri
             server.url,
             arrival="{process: closed, concurrency: 12}",
             restarts=1,
-            shortest="5 s",
-            longest="5 s",
+            shortest="8 s",
+            longest="8 s",
             idle="3 s",
         )
         result = run_json(tmp_path, text)
     said = result["attribution"]
-    assert (said["bound"], said["layer"], said["bottleneck"]) == ("software", "serving", "queueing")
+    assert (said["bound"], said["layer"], said["bottleneck"]) == ("software", "serving", "queueing"), said["sentence"]
     assert "the batch is full at 3 requests" in said["sentence"]
     assert "--max-num-seqs" in said["next_step"]
     assert said["weak"], "the limit itself was not seen, and nothing was known of a device"
