@@ -15,6 +15,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_ROOMS = 21
 MOST_LINES_A_FILE = 400
 MOST_WORDS = 60
+REPEATED_LINES, EXPLAINED_ABOVE = 6, 12
 DOCS = Path(__file__).parents[2] / "docs"
 REPEATED_BY_CONVENTION = {"__init__.py", "__main__.py", "env.py"}
 """Python's and Alembic's own names."""
@@ -82,3 +83,38 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             if "://" not in target and not (page.parent / target).exists():
                 dead.append(f"{page.name}: {target}")
     assert dead == []
+
+
+def test_no_six_lines_stand_twice_without_a_word_on_why() -> None:
+    """Of the same lines of code; signatures are read off by the parser, and what is imported is a list of names."""
+    places: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
+    for path in FILES:
+        numbered = _working_lines(path.read_text())
+        for begin in range(len(numbered) - REPEATED_LINES + 1):
+            run = numbered[begin : begin + REPEATED_LINES]
+            places[tuple(line for _, line in run)].append((path.relative_to(SOURCE), run[0][0]))
+    unexplained = {
+        " = ".join(f"{path}:{number}" for path, number in found)
+        for found in places.values()
+        if len(found) > 1 and not any(_is_explained(*place) for place in found)
+    }
+    assert unexplained == set()
+
+
+def _working_lines(text: str) -> list[tuple[int, str]]:
+    """Numbered lines of code that say something: no signatures, imports, docstrings, comments and closing brackets."""
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+                left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                left_out.update(range(node.lineno, node.body[0].lineno))
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
+    return [(number, line) for number, line in lines if re.search(r"\w", line) and not line.startswith("#")]
+
+
+def _is_explained(path: Path, number: int) -> bool:
+    """Whether a comment shortly above says that it stands elsewhere, too."""
+    above = (SOURCE / path).read_text().splitlines()[max(0, number - EXPLAINED_ABOVE) : number - 1]
+    return any("# Written out as in " in line for line in above)

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.engines.kserve import DATATYPES, NamedTensor
+from lynxbench.engines.kserve import DATATYPES, KserveReader, NamedTensor
 from lynxbench.engines.openai import read_key
 from lynxbench.errors import BadInput
 from lynxbench.load import protobuf
 from lynxbench.load.http import Malformed
 from lynxbench.load.http2 import pack_call
 from lynxbench.load.protobuf import as_bytes, as_text, read_fields
-from lynxbench.load.response_reading import FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
+from lynxbench.load.response_reading import FAILED, NOTHING, OUTPUT
 from lynxbench.model.serving import KserveEngine, TensorInput
 
 SERVICE: Final = "/inference.GRPCInferenceService/"
@@ -166,23 +166,14 @@ def _refuse_values(output: TensorEntry, raw: bytes) -> None:
         )
 
 
-class GrpcReader:
-    """Reads one connection's answers; an inference has no tokens."""
+class GrpcReader(KserveReader):
+    """Reads one connection's answers in the binary language; tensors say nothing, and have no tokens here either."""
 
-    __slots__ = (
-        "_asked", "_streamed", "answering", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens",
-        "reasoning_tokens",
-    )  # fmt: skip
+    __slots__ = ("_asked", "_streamed")
 
     def __init__(self, streamed: bool, asked: tuple[str, ...]) -> None:
         self._streamed, self._asked = streamed, asked
-        self.begin()
-
-    def begin(self, number: int = 0) -> None:
-        """Forget the answer before."""
-        self.finished = self.answering = False
-        self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
-        self.failure = ""
+        super().__init__()
 
     def event(self, data: bytes) -> int:
         """One message; of a stream, one of several answers, or the word that it failed."""
@@ -205,10 +196,6 @@ class GrpcReader:
     def body(self, data: bytes, inference_header_bytes: int) -> int:
         """As an event: gRPC has no other form."""
         return self.event(data)
-
-    def text(self) -> str:
-        """Tensors say nothing."""
-        return ""
 
 
 @dataclass(frozen=True, slots=True)

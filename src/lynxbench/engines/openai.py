@@ -18,9 +18,9 @@ import msgspec
 
 from lynxbench.engines.answer_usage import Usage, count_usage
 from lynxbench.engines.generation_bodies import messages_fields, responses_fields
+from lynxbench.engines.plain_reader import PlainReader
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
-from lynxbench.load.said_answers import is_sampled
 from lynxbench.model.serving import Dialect
 
 
@@ -278,28 +278,10 @@ _SAYS_ERROR = re.compile(rb':\s*"error"')
 """An event that is an error by its type or object, without a key of that name."""
 
 
-class OpenAiReader:
+class OpenAiReader(PlainReader):
     """Reads one connection's answers. Tokens come from usage alone: an event is not a token."""
 
-    __slots__ = (
-        "_always", "_keep", "_sampled", "_texts", "answering", "cached_tokens", "failure", "finished", "input_tokens",
-        "output_tokens", "reasoning_tokens",
-    )  # fmt: skip
-
-    def __init__(self, keep_text: bool) -> None:
-        self._always = keep_text
-        self._texts: list[str] = []
-        self.begin()
-
-    def begin(self, number: int = 0) -> None:
-        """Forget the answer before."""
-        self.finished = self.answering = False
-        self.output_tokens = self.input_tokens = self.cached_tokens = self.reasoning_tokens = UNKNOWN_TOKENS
-        self.failure = ""
-        self._sampled = is_sampled(number)
-        self._keep = self._always or self._sampled
-        if self._keep or self._texts:
-            self._texts = []
+    __slots__ = ()
 
     def event(self, data: bytes) -> int:
         """One streamed event."""
@@ -346,14 +328,6 @@ class OpenAiReader:
         what = self.event(data)
         self.finished = True
         return what
-
-    def text(self) -> str:
-        """The answer so far, where texts are kept."""
-        return "".join(self._texts) if self._always else ""
-
-    def pieces(self) -> Sequence[str]:
-        """What the events of an answer that is looked at said, one after the other; of others nothing."""
-        return self._texts if self._sampled else ()
 
 
 def _calls(call: _ToolCall) -> bool:

@@ -52,6 +52,7 @@ class ListedFigure:
     run_means: tuple[float, ...]
 
 
+# Written out as in answer_models.py: what the API answers is a promise of its own, to its readers.
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One result in a list or history."""

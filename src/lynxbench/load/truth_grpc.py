@@ -75,6 +75,7 @@ class _Call:
         self._peer.write(b"".join(pieces))
         self._over()
 
+    # Written out as in truth_peer.py: a call more for every event would lower what the server can do.
     def step(self) -> int:
         """Send what is due now; the moment of the next answer, or 0 at the end."""
         if self._peer.closed or self._stream not in self._peer.calls:

@@ -26,7 +26,6 @@ from lynxbench.report.documents.history_document import (
     series_section,
     signals_section,
 )
-from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import agreement_blocks
 from lynxbench.report.render_html import csv_text
 from lynxbench.report.svg.canvas import WIDE
@@ -36,7 +35,7 @@ from lynxbench.server.page_past import PagePast
 from lynxbench.server.pages.agreeing_page import agreement_section
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
-from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
+from lynxbench.server.pages.results_page import selected_form, ticked_table
 from lynxbench.server.server_state import Server
 from lynxbench.visible import visible_json
 from lynxbench.watch.regressions import Notice
@@ -193,17 +192,7 @@ def _recovered(closed: Sequence[Notice]) -> doc.Section | None:
 
 def _newest(server: Server, contract_id: str) -> doc.Section:
     listed, standing = reading.list_page(server, Wanted(contract=contract_id, limit=SHOWN_RESULTS))
-    recomputed = recomputed_words(server, listed)
-    names = reading.machines_of(server, (result.executor_id for result in listed))
-    table = results_table(
-        listed,
-        standing,
-        "Results, newest first",
-        contract=False,
-        recomputed=recomputed,
-        names=names,
-        mark=select_box,
-    )
+    table = ticked_table(server, listed, standing, contract=False)
     every = doc.Note(link("All results of this contract", f"/results?contract={contract_id}"))
     return doc.Section("results", "Newest results", (selected_form() if listed else None, table, every))
 

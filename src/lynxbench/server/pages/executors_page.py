@@ -10,12 +10,11 @@ from lynxbench.record.executor_differences import compared_fields
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Style, code, link, refer, said
 from lynxbench.report.documents.executors_document import difference_layers, difference_title
-from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import executor_section
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page, pages_links, pair_form
 from lynxbench.server.pages.pickers import offered_executors
-from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
+from lynxbench.server.pages.results_page import selected_form, ticked_table
 from lynxbench.server.server_state import Server
 
 MOST_LISTED = 100
@@ -47,9 +46,8 @@ def executor_page(server: Server, executor_id: str) -> Page:
     except LynxbenchError as error:
         missing = doc.Note(("Its fields are not here: ", said(str(error))), Style.EMPTY)
         layers = doc.Section("executor", "Executor by layer", (missing,))
-    recomputed = recomputed_words(server, listed)
     name = reading.machines_of(server, [executor_id]).get(executor_id)
-    results = results_table(listed, standing, "Results, newest first", recomputed=recomputed, mark=select_box)
+    results = ticked_table(server, listed, standing, named=False)
     report = doc.Report(
         f"Executor {short(executor_id)}",
         (layers, doc.Section("results", "Results on it", (selected_form() if listed else None, results))),

@@ -64,17 +64,8 @@ def results_page(server: Server, narrowed: tuple[tuple[str, str], ...]) -> Page:
     )
     older = "before" in filters
     many = f"{len(listed)}{' older ones' if older else ', the newest'} first." if listed else ""
-    recomputed = recomputed_words(server, listed)
-    names = reading.machines_of(server, (result.executor_id for result in listed))
-    table = results_table(
-        listed,
-        standing,
-        "Results, newest first",
-        recomputed=recomputed,
-        names=names,
-        mark=select_box,
-        remarks=remarks_of(server.ledger.log, [result.result_id for result in listed], server.trust),
-    )
+    remarks = remarks_of(server.ledger.log, [result.result_id for result in listed], server.trust)
+    table = ticked_table(server, listed, standing, remarks=remarks)
     ways = _around(listed, filters)
     return list_page("Results", many, narrow, _saving(filters), selected_form() if listed else None, table, ways)
 
@@ -95,7 +86,30 @@ def _around(listed: Sequence[Listed], filters: Mapping[str, str]) -> doc.Links |
     return doc.Links("Pages", links) if links else None
 
 
-def select_box(result_id: str) -> doc.Embedded:
+def ticked_table(
+    server: Server,
+    listed: Sequence[Listed],
+    standing: Mapping[str, Standing],
+    title: str = "Results, newest first",
+    *,
+    contract: bool = True,
+    named: bool = True,
+    remarks: Mapping[str, ResultRemarks] | None = None,
+) -> doc.Table:
+    """Results to tick for a comparison, with what this server made of them and, unless not `named`, their machines."""
+    return results_table(
+        listed,
+        standing,
+        title,
+        contract=contract,
+        recomputed=_recomputed_words(server, listed),
+        names=reading.machines_of(server, (result.executor_id for result in listed)) if named else None,
+        mark=_select_box,
+        remarks=remarks,
+    )
+
+
+def _select_box(result_id: str) -> doc.Embedded:
     """Ticks a result for the comparison of several."""
     label = f"Select {result_id[:12]} to compare"
     box = tag("input", type="checkbox", name="r", value=result_id, form=SELECTED, aria_label=label, class_="pick")
@@ -116,7 +130,7 @@ def _narrowing(filters: Mapping[str, str], name: str, offered: Offered, hint: st
     return text_field(name.capitalize(), name, offered, value=filters.get(name, ""), placeholder=hint)
 
 
-def recomputed_words(server: Server, listed: Sequence[Listed]) -> dict[str, Inline]:
+def _recomputed_words(server: Server, listed: Sequence[Listed]) -> dict[str, Inline]:
     """What this server made of the figures of results, each in a word."""
     outcomes = reading.recomputed_of(server, [result.result_id for result in listed])
     return {name: recomputed_word(outcome) for name, outcome in outcomes.items()}

@@ -13,12 +13,12 @@ from lynxbench.model.entries import Concluded, EntryKind
 from lynxbench.model.layers import Layer
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Inline, Style, chip, code, link, quiet, refer, said
-from lynxbench.report.documents.ledger_documents import brief, results_table, say
+from lynxbench.report.documents.ledger_documents import brief, say
 from lynxbench.report.field_words import format_value
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.analyses_page import address_of
 from lynxbench.server.pages.page_shell import Page, make_page
-from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
+from lynxbench.server.pages.results_page import selected_form, ticked_table
 from lynxbench.server.server_state import Server
 
 LONGEST = 200
@@ -91,8 +91,7 @@ def _results(server: Server, asked: list[str]) -> doc.Section | None:
     if not ids:
         return None
     listed, standing = reading.list_page(server, Wanted(results=tuple(sorted(ids)), limit=MOST_FOUND))
-    recomputed = recomputed_words(server, listed)
-    table = results_table(listed, standing, "Results", recomputed=recomputed, mark=select_box)
+    table = ticked_table(server, listed, standing, "Results", named=False)
     return doc.Section("results", "Results", (selected_form(), table))
 
 
