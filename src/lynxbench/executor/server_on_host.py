@@ -13,6 +13,7 @@ from lynxbench.executor.host import KNOWN, Host, explain, format_cpu_list
 from lynxbench.executor.mapped import MappedLibrary, generated_folders, name_libraries, parse_maps
 from lynxbench.executor.nvidia import load_nvml, opened
 from lynxbench.executor.process import describe_cuda, hash_libraries
+from lynxbench.executor.python_packages import find_distributions
 from lynxbench.executor.system import select_environment
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
@@ -146,8 +147,8 @@ def _packages(libraries: list[MappedLibrary]) -> dict[str, Field]:
     if not folders:
         return {"server_frameworks": unreadable("no Python package is mapped into the server's processes")}
     wanted = {*KNOWN["packages"]["frameworks"], *KNOWN["packages"]["servers"]}
-    packages = [(package.metadata["Name"] or "", package.version) for package in metadata.distributions(path=folders)]
-    versions: dict[str, JsonValue] = {name.lower(): v for name, v in sorted(packages) if name.lower() in wanted}
+    installed = find_distributions(metadata.distributions(path=folders))
+    versions: dict[str, JsonValue] = {name: installed[name].version for name in sorted(wanted & installed.keys())}
     return {"server_frameworks": measured(versions, "package metadata beside the server's libraries")}
 
 
