@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from forked_workers import CLIENT, forked_workers
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.response_reading import Language
 from lynxbench.load.selfcheck import BuildRequest, measure_preflight
@@ -26,4 +27,11 @@ def one_preflight() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(served_run, "measure_preflight", try_once)
+        yield
+
+
+@pytest.fixture(scope="module")
+def forked_clients() -> Iterator[None]:
+    """Clients of runs in this process are forked; the processes that they send from are fresh ones."""
+    with forked_workers(program=CLIENT):
         yield

@@ -17,7 +17,7 @@ from lynxbench.model.serving import KvCacheFormat
 from planted_model import WORDS, PlantedModel, planted_server
 from served import served_contract
 
-pytestmark = pytest.mark.usefixtures("one_preflight")
+pytestmark = pytest.mark.usefixtures("one_preflight", "forked_clients")
 
 ASKS = """\
 policy:

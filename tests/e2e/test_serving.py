@@ -27,7 +27,7 @@ from lynxbench.stats.queues import capacity
 from saturations import NOTHING_HELD, assert_honest
 from served import STRICT_BOUNDS, served_contract
 
-pytestmark = pytest.mark.usefixtures("one_preflight")
+pytestmark = pytest.mark.usefixtures("one_preflight", "forked_clients")
 
 INSTANT = Path(__file__).parents[1] / "servers" / "instant.py"
 

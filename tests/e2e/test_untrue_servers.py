@@ -19,7 +19,7 @@ from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 from served import expect_client_kept_up, served_contract
 
-pytestmark = pytest.mark.usefixtures("one_preflight")
+pytestmark = pytest.mark.usefixtures("one_preflight", "forked_clients")
 
 
 def run_json(folder: Path, text: str) -> dict:
