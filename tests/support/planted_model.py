@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -21,6 +22,12 @@ SPREAD = 2.0
 """Standard deviation of the logits: the likeliest word leads the second by about half of it."""
 ORDER = 3
 """How many words before it decide a word."""
+
+
+@lru_cache(maxsize=1 << 14)
+def drawn_logits(spread: float, *seed: int) -> np.ndarray:
+    """The same for the same context, every time it is asked for."""
+    return np.random.default_rng(seed).normal(0, spread, len(WORDS))
 
 
 @dataclass
@@ -44,9 +51,9 @@ class PlantedModel:
         """Of the word after a context."""
         key = " ".join(context[-ORDER:]).encode()
         number = int.from_bytes(hashlib.sha256(key).digest()[:8], "big")
-        values = np.random.default_rng(number).normal(0, SPREAD, len(WORDS))
+        values = drawn_logits(SPREAD, number)
         if self.error:
-            values = values + np.random.default_rng((number, self.seed + 1)).normal(0, self.error, len(WORDS))
+            values = values + drawn_logits(self.error, number, self.seed + 1)
         if self.noise:
             values = values + request.normal(0, self.noise, len(WORDS))
         return values
