@@ -14,6 +14,8 @@ from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.truth_process import running_server
 from served import expect_client_kept_up, served_contract
 
+pytestmark = pytest.mark.usefixtures("one_preflight")
+
 CANARY = "quetzalcoatlus"
 LENGTHS = "  input_tokens: {distribution: fixed, value: 10}\n"
 OUTPUT = "  output_tokens: {distribution: fixed, value: 4}\n"
