@@ -50,7 +50,7 @@ def write_first_layers(whole: Path, folder: Path, layers: int = LAYERS) -> Path:
         numbers += data[body + offset : body + end]  # each begins at a multiple of the alignment, and so the next one
         kept += 1
     header = data[:8] + struct.pack("<QQ", kept, keys) + data[24:header_end] + infos
-    cut = folder / f"first-{layers}-layers.gguf"
+    cut = folder / f"SmolLM2-first-{layers}-layers.Q8_0.gguf"
     cut.write_bytes(header + bytes(-len(header) % ALIGNMENT) + numbers)
     return cut
 
