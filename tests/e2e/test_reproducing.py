@@ -200,7 +200,7 @@ def test_a_bundle_chooses_no_program(stranger: Stranger, spin_run: Path, tmp_pat
     file = folder / "registration.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "surroundings": {"interpreter": str(evil)}}))
     bundle = str(_forged(folder, tmp_path / "forger", tmp_path / "forged.lynx"))
-    done = stranger.run("rerun", bundle, "--yes")
+    done = stranger.read("rerun", bundle, "--yes")
     assert done.code == 4, done.err
     assert not marker.exists()
 

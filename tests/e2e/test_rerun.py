@@ -8,11 +8,12 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from command_line import PAUSING, CommandRun, lynxbench
+from command_line import PAUSING, CommandRun, lynxbench, lynxbench_here
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder
@@ -60,12 +61,21 @@ def _program(path: Path, marker: Path) -> str:
 
 
 def _rerun(folder: Path, cwd: Path, *more: str) -> CommandRun:
-    return lynxbench("rerun", str(folder), "--ledger", "none", *more, cwd=cwd, LYNXBENCH_HOME=str(cwd / "home"))
+    return _asked(lynxbench, folder, cwd, *more)
+
+
+def _rerun_here(folder: Path, cwd: Path, *more: str) -> CommandRun:
+    """The same in this process, where a test sets no trap for the start of a fresh one."""
+    return _asked(lynxbench_here, folder, cwd, *more)
+
+
+def _asked(command: Callable[..., CommandRun], folder: Path, cwd: Path, *more: str) -> CommandRun:
+    return command("rerun", str(folder), "--ledger", "none", *more, cwd=cwd, LYNXBENCH_HOME=str(cwd / "home"))
 
 
 def test_an_interpreter_in_a_registration_is_never_started(theirs: Path, mine: Path, marker: Path) -> None:
     _register(theirs, interpreter=_program(theirs.parent / "python", marker))
-    done = _rerun(theirs, mine, "--yes")
+    done = _rerun_here(theirs, mine, "--yes")
     assert done.code == 4, done.err
     assert done.err.count("\n") == 1
     assert "never started" in done.err
@@ -129,7 +139,7 @@ def _calling(folder: Path, target: str) -> None:
 
 
 def test_nobody_to_ask_and_no_yes_is_refused_in_one_line(theirs: Path, mine: Path) -> None:
-    done = _rerun(theirs, mine)
+    done = _rerun_here(theirs, mine)
     assert done.code == 3
     assert done.err.count("\n") == 1
     assert "--show" in done.err
@@ -142,7 +152,7 @@ def test_show_executes_nothing(theirs: Path, mine: Path, marker: Path) -> None:
     shown = _rerun(theirs, mine, "--show")
     assert shown.code == 0, shown.err
     assert "spinning:spin from " in shown.out
-    document = json.loads(_rerun(theirs, mine, "--show", "--json").out)
+    document = json.loads(_rerun_here(theirs, mine, "--show", "--json").out)
     assert document["contract"]["engine"]["name"] == "callable"
     assert not marker.exists()
     assert not (mine / "results").exists()
@@ -199,7 +209,7 @@ def test_a_strangers_unfinished_run_is_not_gone_on_with(
     (theirs / "result.json").unlink()
     shutil.rmtree(theirs / "attempts")
     shutil.copy(spin_folder / "spin.yaml", mine)
-    done = lynxbench(
+    done = lynxbench_here(
         "run", "spin.yaml", "--resume", "--out", str(theirs.parent), "--ledger", "none", cwd=mine,
         LYNXBENCH_HOME=str(mine / "home"),
     )  # fmt: skip

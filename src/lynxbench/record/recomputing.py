@@ -25,7 +25,7 @@ from lynxbench.model.workload import SaturatingArrival
 from lynxbench.record.plan_check import process_problems
 from lynxbench.run.attempts import NO_REPORT, kept_attempts
 from lynxbench.run.client_results import ServerCounts, saturation_of
-from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, completed, conclude
+from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, completed, conclude, conclude_from
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
@@ -120,11 +120,12 @@ def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Re
     return Recomputed(parts, tuple(counted))
 
 
-def check_edition(result: Result, run: RunFolder) -> Check:
+def check_edition(result: Result, run: RunFolder, conclusion: Conclusion) -> Check:
     """What today's rules make of the evidence of a result that states an earlier edition, which knew fewer doubts."""
     name = "rules"
     try:
-        today = conclude(run, _stated_live(result, run)).validity
+        live = _stated_live(result, run)
+        today = conclude_from(conclusion.attempts, conclusion.telemetry, run, live).validity
     except Exception as error:  # rules that came later may ask for what an older run did not leave
         return cannot(name, f"by edition {result.rules}; edition {RULES} cannot be held against it ({error})")
     more = [reason for reason in today.reasons if reason not in result.validity.reasons]

@@ -211,7 +211,8 @@ def _recomputed_checks(result: Result, folder: Path, absent: Mapping[str, str]) 
     checks += _check_whole(result, again, run)
     if result.rules != RULES:
         checks = under_older_rules(result, again.per_precision, again.validity, checks)
-        checks += [check_edition(result, run)] if run and again.validity and result.rules < RULES else []
+        if run and again.conclusion and again.validity and result.rules < RULES:
+            checks.append(check_edition(result, run, again.conclusion))
     return [*checks, _check_recomputed(result, samples, again)]
 
 

@@ -57,9 +57,14 @@ class Conclusion:
 
 def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusion:
     """Conclude from the attempts and the telemetry in a run's folder, by an edition of the rules."""
+    return conclude_from(kept_attempts(run), telemetry_in(run.path), run, live, rules)
+
+
+def conclude_from(
+    attempts: tuple[Attempt, ...], telemetry: Telemetry | None, run: RunFolder, live: LiveEvidence, rules: int = RULES
+) -> Conclusion:
+    """The same where attempts and telemetry have been read."""
     contract = run.registration.contract
-    attempts = kept_attempts(run)
-    telemetry = telemetry_in(run.path)
     if isinstance(contract.engine, ServedEngine):
         concluded = [conclude_clients(run, attempts, telemetry, live.server, live.executor, rules)]
     else:
