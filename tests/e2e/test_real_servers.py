@@ -397,8 +397,8 @@ def test_a_contract_run_accounts_for_every_request_and_records_tritons_statistic
 @pytest.mark.parametrize(
     ("server", "contract", "arrival", "budget_s"),
     [
-        ("fresh_llamacpp", LLAMA, "{process: saturating, tolerance: 50 %, concurrency: 4, budget: 9 s}", 9),
-        ("triton", TRITON, "{process: saturating, tolerance: 30 %, concurrency: 64, budget: 8 s}", 8),
+        ("fresh_llamacpp", LLAMA, "{process: saturating, tolerance: 50 %, concurrency: 4, budget: 12 s}", 12),
+        ("triton", TRITON, "{process: saturating, tolerance: 30 %, concurrency: 64, budget: 10 s}", 10),
     ],
     ids=["llamacpp", "triton"],
 )
@@ -480,7 +480,7 @@ def test_llamacpp_is_asked_labelled_and_greedy_prompts(whole_llamacpp, tmp_path)
 
 def test_answers_of_trained_weights_can_tell(whole_llamacpp):
     """SmolLM2 held against itself is a go: its answers depend on the prompt, and it prefers tokens."""
-    asks = "accuracy: {greedy: {prompts: 6, tokens: 8}}\n"
+    asks = "accuracy: {greedy: {prompts: 12, tokens: 8}}\n"
     arrival = "{process: closed, concurrency: 1}"
     text = LLAMA.format(url=whole_llamacpp.url, tokens=2, arrival=arrival, precision=WHOLE)
     contract = parse_contract(text + asks, "llama.yaml")
