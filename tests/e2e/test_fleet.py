@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
+from brief_runs import write_brief
+from command_line import lynxbench, lynxbench_here
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
 from lynxbench.attribute.attributing import TraceSettings
@@ -68,9 +69,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "waiting.yaml").write_text(WAITING_CONTRACT)
     (folder / "gathering.py").write_text(GATHERING)
     (folder / "gathering.yaml").write_text(GATHERING_CONTRACT)
-    (folder / "spinning.py").write_text(SPINNING)
-    (folder / "spin.yaml").write_text(QUICK_CONTRACT.replace("restarts: 2", "restarts: 1"))
-    return folder
+    return write_brief(folder, restarts=1)
 
 
 def test_nothing_listens_beyond_loopback(fleet: Fleet, cluster: LocalCluster) -> None:

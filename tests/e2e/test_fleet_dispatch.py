@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
+from command_line import PAUSING, QUICK_CONTRACT, lynxbench, lynxbench_here
 from experiments import EXPERIMENT, UPGRADING, VERSIONS, WORK
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from hosted import TEAM, Caller, World, hosted, make_world
@@ -243,7 +243,7 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     folder.mkdir()
     hold = folder / "hold"
     hold.touch()
-    (folder / "spinning.py").write_text(HELD.format(hold=str(hold)) + SPINNING)
+    (folder / "spinning.py").write_text(HELD.format(hold=str(hold)) + PAUSING)
     contract = parse_contract(SPIN)
     for name in ("first", "second"):
         body = {"timetable": "every 1 s", "contract": contract.canonical(), "agents": ["chief"]}

@@ -11,8 +11,9 @@ from lynxbench.evidence.folders import make_folder
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.fleet.actors import Desk, NodeMessage
+from lynxbench.fleet.arrivals import unpack
 from lynxbench.fleet.dispatch import End, TaskOutcome
-from lynxbench.fleet.node_work import Parcel, unpack
+from lynxbench.fleet.node_work import Parcel
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fleet import FleetUnit, UnitState

@@ -99,6 +99,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
                     object_store_memory=STORE_BYTES,
                     include_dashboard=False,
                     include_log_monitor=False,
+                    no_monitor=True,  # the autoscaler's: there is nothing to scale
                 )
             except Exception as error:  # Ray raises a bare one where a node takes longer than it waits for
                 raise CannotRun(f"{NO_NODE}: {' '.join(str(error).split())} Is this machine overloaded?") from None

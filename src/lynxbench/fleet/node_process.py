@@ -32,6 +32,7 @@ from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, Slot, fi
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.definition import ServerCommand
 from lynxbench.experiment.visiting import Setting, Visits
+from lynxbench.fleet.node_work import REQUEST_FILE
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
@@ -41,7 +42,6 @@ from lynxbench.model.surroundings import VariableName
 from lynxbench.run.fresh_job import job_of
 from lynxbench.run.pipeline import run_contract
 
-REQUEST_FILE = "request.json"
 SERVER_LOG = "server.txt"
 ENVIRONMENTS = ".environments"
 """Beside the units of a fleet run on its node, and removed with them."""

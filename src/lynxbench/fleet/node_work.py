@@ -1,4 +1,7 @@
-"""What a node does when Ray hands it a contract: run it in a process of its own, send the whole run back."""
+"""What a node does when Ray hands it a contract: run it in a process of its own, send the whole run back.
+
+Ray's own workers import this: what a run needs is imported by its process alone.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lynxbench.errors import (
     BadInput,
@@ -28,10 +31,12 @@ from lynxbench.errors import (
     OwnCodeFailed,
     Refused,
 )
-from lynxbench.evidence.manifest import differences, read_manifest
-from lynxbench.fleet.node_process import REQUEST_FILE, NodeRequest
 from lynxbench.load.fresh_process import last_words
 
+if TYPE_CHECKING:
+    from lynxbench.fleet.node_process import NodeRequest
+
+REQUEST_FILE = "request.json"
 SCRATCH_VARIABLE = "LYNXBENCH_FLEET_SCRATCH"
 """Folder on a node for runs under way; the system's temporary one without it."""
 FOREIGN = ("RAY_", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -196,19 +201,3 @@ def pack(folder: Path) -> bytes:
     if out.tell() > LARGEST_PARCEL_BYTES:
         raise CannotRun(f"{folder.name}: {out.tell() >> 20} MiB are too much to send; profile fewer steps")
     return out.getvalue()
-
-
-def unpack(parcel: Parcel, into: Path) -> Path:
-    """The folder as it was sealed on its node: every file is hashed again against the manifest made there."""
-    if Path(parcel.run_id).name != parcel.run_id:
-        raise EvidenceInvalid(f"{parcel.run_id!r} is no name of a run")
-    with tarfile.open(fileobj=io.BytesIO(parcel.archive)) as archive:
-        archive.extractall(into, filter="data")
-    folder = into / parcel.run_id
-    manifest = read_manifest(folder)
-    changed = None if manifest is None else differences(folder, manifest)
-    if manifest is None or changed:
-        shutil.rmtree(folder, ignore_errors=True)
-        what = f"{changed[0].path} changed" if changed else "its manifest is missing"
-        raise EvidenceInvalid(f"{parcel.run_id}: {what} on the way from its node")
-    return folder

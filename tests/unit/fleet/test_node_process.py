@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from brief_runs import write_brief
 from lynxbench.contract.loader import parse_contract, read_contract
 from lynxbench.errors import BadInput, CannotRun, EvidenceInvalid
 from lynxbench.evidence.documents import read_result
 from lynxbench.experiment.definition import ServerCommand
+from lynxbench.fleet.arrivals import unpack
 from lynxbench.fleet.fleet_book import flat
 from lynxbench.fleet.fleet_run import environment_of
 from lynxbench.fleet.node_process import Given, NodeRequest
@@ -26,7 +28,6 @@ from lynxbench.fleet.node_work import (
     clear_scratch,
     measure_here,
     scratch_folder,
-    unpack,
 )
 
 
@@ -51,9 +52,15 @@ class Heard:
         return [next(iter(body)) for body in self.said]
 
 
-def make_task(spin_folder: Path, fleet_id: str) -> NodeTask:
-    request = NodeRequest(contract=read_contract(str(spin_folder / "spin.yaml")), recorded=True)
-    return NodeTask(fleet_id, "node-1", request.model_dump_json(by_alias=True), str(spin_folder), {})
+def make_task(brief_folder: Path, fleet_id: str) -> NodeTask:
+    request = NodeRequest(contract=read_contract(str(brief_folder / "spin.yaml")), recorded=True)
+    return NodeTask(fleet_id, "node-1", request.model_dump_json(by_alias=True), str(brief_folder), {})
+
+
+@pytest.fixture(scope="module")
+def brief_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a brief contract and the function it names."""
+    return write_brief(tmp_path_factory.mktemp("brief"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,10 +71,10 @@ def _scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def measured(spin_folder: Path) -> tuple[Parcel, Heard]:
+def measured(brief_folder: Path) -> tuple[Parcel, Heard]:
     """One run, and what was heard of it."""
     heard = Heard()
-    return measure_here(make_task(spin_folder, "fleet-1"), heard), heard
+    return measure_here(make_task(brief_folder, "fleet-1"), heard), heard
 
 
 def test_a_run_is_announced_before_its_first_process_and_comes_back_whole(
@@ -93,12 +100,12 @@ def ask():
 """
 
 
-def test_a_server_of_its_own_is_up_for_the_run_and_gone_after_it(spin_folder: Path) -> None:
-    (spin_folder / "asking.py").write_text(ASKING)
+def test_a_server_of_its_own_is_up_for_the_run_and_gone_after_it(brief_folder: Path) -> None:
+    (brief_folder / "asking.py").write_text(ASKING)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    text = (spin_folder / "spin.yaml").read_text().replace("spinning:spin", "asking:ask")
+    text = (brief_folder / "spin.yaml").read_text().replace("spinning:spin", "asking:ask")
     address = f"http://127.0.0.1:{port}/"
     command = ("{python}", "-m", "http.server", "{port}", "--bind", "127.0.0.1")
     request = NodeRequest(
@@ -110,7 +117,7 @@ def test_a_server_of_its_own_is_up_for_the_run_and_gone_after_it(spin_folder: Pa
         ),
     )
     parcel = measure_here(
-        NodeTask("fleet-4", "u", request.model_dump_json(by_alias=True), str(spin_folder), {}), Heard()
+        NodeTask("fleet-4", "u", request.model_dump_json(by_alias=True), str(brief_folder), {}), Heard()
     )
     assert parcel.result_id
     with socket.socket() as probe:
@@ -118,8 +125,8 @@ def test_a_server_of_its_own_is_up_for_the_run_and_gone_after_it(spin_folder: Pa
     clear_scratch("fleet-4")
 
 
-def test_an_interrupted_run_goes_on_where_it_was(spin_folder: Path) -> None:
-    task = make_task(spin_folder, "fleet-3")
+def test_an_interrupted_run_goes_on_where_it_was(brief_folder: Path) -> None:
+    task = make_task(brief_folder, "fleet-3")
     heard = Heard("end", lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         measure_here(task, heard)
@@ -132,8 +139,8 @@ def test_an_interrupted_run_goes_on_where_it_was(spin_folder: Path) -> None:
     assert not scratch_folder("fleet-3").exists()
 
 
-def test_a_run_that_was_sealed_and_not_sent_is_sent_not_repeated(spin_folder: Path) -> None:
-    task, place = make_task(spin_folder, "fleet-5"), scratch_folder("fleet-5") / "node-1"
+def test_a_run_that_was_sealed_and_not_sent_is_sent_not_repeated(brief_folder: Path) -> None:
+    task, place = make_task(brief_folder, "fleet-5"), scratch_folder("fleet-5") / "node-1"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lynxbench.fleet.node_work.pack", lambda folder: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
@@ -145,11 +152,11 @@ def test_a_run_that_was_sealed_and_not_sent_is_sent_not_repeated(spin_folder: Pa
     clear_scratch("fleet-5")
 
 
-def test_what_the_run_says_no_to_is_the_same_error_here(spin_folder: Path) -> None:
-    text = (spin_folder / "spin.yaml").read_text().replace("spinning:spin", "spinning:nothing")
-    (spin_folder / "wrong.yaml").write_text(text)
-    request = NodeRequest(contract=read_contract(str(spin_folder / "wrong.yaml")))
-    wrong = NodeTask("fleet-2", "node-1", request.model_dump_json(by_alias=True), str(spin_folder), {})
+def test_what_the_run_says_no_to_is_the_same_error_here(brief_folder: Path) -> None:
+    text = (brief_folder / "spin.yaml").read_text().replace("spinning:spin", "spinning:nothing")
+    (brief_folder / "wrong.yaml").write_text(text)
+    request = NodeRequest(contract=read_contract(str(brief_folder / "wrong.yaml")))
+    wrong = NodeTask("fleet-2", "node-1", request.model_dump_json(by_alias=True), str(brief_folder), {})
     with pytest.raises(CannotRun, match="has no 'nothing'"):
         measure_here(wrong, Heard())
 

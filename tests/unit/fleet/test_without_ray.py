@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from brief_runs import write_brief
+
 BLOCKED = """
 import sys
 
@@ -27,10 +29,11 @@ def without_ray(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_run_and_its_report_work_where_ray_is_not_installed(spin_folder: Path, tmp_path: Path) -> None:
-    done = without_ray("run", "spin.yaml", "--out", str(tmp_path), "--ledger", "none", cwd=spin_folder)
+def test_a_run_and_its_report_work_where_ray_is_not_installed(tmp_path: Path) -> None:
+    write_brief(tmp_path, restarts=1)
+    done = without_ray("run", "spin.yaml", "--out", "out", "--ledger", "none", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (run,) = tmp_path.iterdir()
+    (run,) = (tmp_path / "out").iterdir()
     shown = without_ray("fleet", "show", str(run), "--ledger", "none", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "Measured 1 of 1 unit" in shown.stdout
