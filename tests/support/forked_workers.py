@@ -20,6 +20,8 @@ from lynxbench.run.fresh_job import leave_report
 
 LOOK_S = 0.25
 """How often whoever started a worker looks at it."""
+LIGHT_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0"}
+"""torch.compile looks for no vector units and starts no processes, each of which would import torch."""
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def forked_workers(threads: int = 1) -> Iterator[None]:
         [sys.executable, "-P", __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **usual, "TOKENIZERS_PARALLELISM": "false"},
+        env={**os.environ, **usual, **LIGHT_COMPILER, "TOKENIZERS_PARALLELISM": "false"},
     ) as parent:
 
         def run_forked(
@@ -70,8 +72,11 @@ def main() -> None:
 
 
 def _import_all() -> None:
-    """What a worker with a small BERT imports anyway; what only some need, such as the compiler, is left to them."""
+    """What a worker with a small BERT imports, the compiler included; no child's collector walks through it again."""
+    import gc
+
     import scipy.special  # noqa: F401
+    import torch._inductor.compile_fx  # noqa: F401
 
     from lynxbench.engines.torch import estimate, torch_session  # noqa: F401
     from lynxbench.engines.torch.library import import_config_class, import_model_class
@@ -80,6 +85,8 @@ def _import_all() -> None:
 
     import_config_class("bert")
     import_model_class("bert", Task.EMBED)
+    gc.collect()
+    gc.freeze()
 
 
 def _work(folder: Path, stdin: int) -> None:
