@@ -1,17 +1,19 @@
-"""Workers forked from one process that has imported torch: in a run of many small ones the import is most of the work.
+"""Workers forked from one process that has imported all: in a run of many small ones the import is most of the work.
 
 For runs that are looked at afterwards; that each process of a run is a fresh one is tested where that is the point.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO, cast
 from unittest import mock
 
 from lynxbench.load.fresh_process import ERRORS_FILE
@@ -25,23 +27,31 @@ LIGHT_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_O
 
 
 @contextmanager
-def forked_workers(threads: int = 1) -> Iterator[None]:
-    """Every worker that a run starts here meanwhile is forked, with its libraries imported for so many threads."""
-    usual = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "OPENBLAS")}
-    with subprocess.Popen(
-        [sys.executable, "-P", __file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **usual, **LIGHT_COMPILER, "TOKENIZERS_PARALLELISM": "false"},
-    ) as parent:
+def forked_workers(engine: str = "torch") -> Iterator[None]:
+    """Every worker that a run starts here meanwhile is forked, with its libraries imported for as many threads."""
+    with ExitStack() as ends:
+        parents: dict[int, subprocess.Popen[bytes]] = {}
+
+        def parent_of(threads: int) -> subprocess.Popen[bytes]:
+            usual = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "OPENBLAS")}
+            parent = subprocess.Popen(
+                [sys.executable, "-P", __file__, engine],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **usual, **LIGHT_COMPILER, "TOKENIZERS_PARALLELISM": "false"},
+            )
+            ends.enter_context(parent)
+            ends.callback(cast("IO[bytes]", parent.stdin).close)
+            return parent
 
         def run_forked(
-            module: str, folder: Path, asked: int, watch: Callable[[int], None], around: object = None
+            module: str, folder: Path, threads: int, watch: Callable[[int], None], around: object = None
         ) -> int:
-            assert (module, asked, around) == ("lynxbench.run.worker", threads, None)
+            assert (module, around) == ("lynxbench.run.worker", None)
+            parent = parents.get(threads) or parents.setdefault(threads, parent_of(threads))
             assert parent.stdin is not None
             assert parent.stdout is not None
-            parent.stdin.write(f"{folder.resolve()}\n".encode())
+            parent.stdin.write(f"{json.dumps([str(folder.resolve()), str(Path.cwd())])}\n".encode())
             parent.stdin.flush()
             pid = int(parent.stdout.readline())
             while not select.select([parent.stdout], [], [], LOOK_S)[0]:
@@ -50,25 +60,35 @@ def forked_workers(threads: int = 1) -> Iterator[None]:
 
         with mock.patch.object(attempts, "run_fresh", run_forked):
             yield
-        assert parent.stdin is not None
-        parent.stdin.close()
 
 
 def main() -> None:
     """Fork a worker for every folder that is named; say its number, and the code with which it ended."""
-    _import_all()
+    if sys.argv[1] == "torch":
+        _import_all()
+    else:
+        _import_callable()
     for line in sys.stdin:
-        folder = Path(line.strip())
+        folder, home = map(Path, json.loads(line))
         end, held = os.pipe()
         child = os.fork()
         if not child:
             os.close(held)
+            os.chdir(home)
             _work(folder, end)
         os.close(end)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
         os.close(held)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _import_callable() -> None:
+    """What a worker with a function imports."""
+    import scipy.special  # noqa: F401
+
+    from lynxbench.engines import callable as engine  # noqa: F401
+    from lynxbench.run import worker  # noqa: F401
 
 
 def _import_all() -> None:
