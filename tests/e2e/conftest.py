@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forked_workers import CLIENT, forked_workers
+from forked_workers import forked_workers
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.response_reading import Language
 from lynxbench.load.selfcheck import BuildRequest, measure_preflight
@@ -33,5 +33,5 @@ def one_preflight() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def forked_clients() -> Iterator[None]:
     """Clients of runs in this process are forked; the processes that they send from are fresh ones."""
-    with forked_workers(program=CLIENT):
+    with forked_workers("client"):
         yield

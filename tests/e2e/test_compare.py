@@ -14,6 +14,7 @@ import pytest
 
 from command_line import CommandRun, lynxbench_here
 from disturbed import LARGEST_SHARE, read_processor_time
+from forked_workers import forked_workers
 
 CONTRACT = """\
 lynxbench: 1
@@ -76,7 +77,8 @@ class Place:
         """Run the contract with so many threads."""
         name, out = f"threads{threads}.yaml", self.folder / f"{threads}-threads"
         (self.folder / name).write_text(CONTRACT.replace("THREADS", str(threads)))
-        done = self.run("run", name, "--out", str(out))
+        with forked_workers("callable"):
+            done = self.run("run", name, "--out", str(out))
         assert done.code == 0, done.out + done.err
         (self.runs[threads],) = out.iterdir()
 
@@ -235,7 +237,8 @@ def test_two_contracts_are_measured_in_pairs(tmp_path: Path) -> None:
         (tmp_path / f"threads{threads}.yaml").write_text(short.replace("THREADS", str(threads)))
     surroundings = {"LYNXBENCH_HOME": str(tmp_path / "home"), "LYNXBENCH_LEDGER": ""}
     one, many = f"threads{ONE}.yaml", f"threads{MANY}.yaml"
-    done = lynxbench_here("compare", "--run", one, many, "--json", cwd=tmp_path, **surroundings)
+    with forked_workers("callable"):
+        done = lynxbench_here("compare", "--run", one, many, "--json", cwd=tmp_path, **surroundings)
     assert done.code == 1, done.out + done.err
     found = json.loads(done.out)
     assert found["verdict"] == "regressed"

@@ -1,65 +1,79 @@
-"""Processes of a run forked from one that has imported their libraries: in many small runs that is most of the work.
+"""Processes of a run forked from one that has imported all: in a run of many small ones the import is most of the work.
 
 For runs that are looked at afterwards; that each process of a run is a fresh one is tested where that is the point.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO, cast
 from unittest import mock
 
-from lynxbench.load.fresh_process import ERRORS_FILE, _environment, _withhold_secrets
+from lynxbench.load.fresh_process import ERRORS_FILE, process_environment, withhold_secrets
 from lynxbench.run import attempts
 from lynxbench.run.fresh_job import leave_report
 
 LOOK_S = 0.25
 """How often whoever started a process looks at it."""
-WORKER = "lynxbench.run.worker"
-CLIENT = "lynxbench.run.client_work"
+LIGHT_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0"}
+"""torch.compile looks for no vector units and starts no processes, each of which would import torch."""
+WORKER, CLIENT = "lynxbench.run.worker", "lynxbench.run.client_work"
+PROGRAMS = {"torch": WORKER, "callable": WORKER, "client": CLIENT}
+"""The module that a run starts in a process of its own, by what that process does."""
 
 
 @contextmanager
-def forked_workers(threads: int = 1, program: str = WORKER) -> Iterator[None]:
-    """Every worker that a run starts here meanwhile is forked, with its libraries imported for so many threads."""
-    with subprocess.Popen(
-        [sys.executable, "-P", __file__, program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=_environment(os.environ, threads),
-    ) as parent:
+def forked_workers(kind: str = "torch") -> Iterator[None]:
+    """Every worker that a run starts here meanwhile is forked, with its libraries imported for as many threads."""
+    with ExitStack() as ends:
+        parents: dict[int, subprocess.Popen[bytes]] = {}
+
+        def parent_of(threads: int) -> subprocess.Popen[bytes]:
+            parent = subprocess.Popen(
+                [sys.executable, "-P", __file__, kind],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**process_environment(os.environ, threads), **LIGHT_COMPILER},
+            )
+            ends.enter_context(parent)
+            ends.callback(cast("IO[bytes]", parent.stdin).close)
+            return parent
 
         def run_forked(
-            module: str, folder: Path, asked: int, watch: Callable[[int], None], around: object = None
+            module: str, folder: Path, threads: int, watch: Callable[[int], None], around: object = None
         ) -> int:
-            assert (module, asked, around) == (program, threads, None)
+            assert (module, around) == (PROGRAMS[kind], None)
+            parent = parents.get(threads) or parents.setdefault(threads, parent_of(threads))
             assert parent.stdin is not None
             assert parent.stdout is not None
-            job = (str(folder.resolve()), os.getcwd(), _environment(os.environ, threads))
-            parent.stdin.write(f"{json.dumps(job)}\n".encode())
+            environment = {**process_environment(os.environ, threads), **LIGHT_COMPILER}
+            parent.stdin.write(f"{json.dumps((str(folder.resolve()), os.getcwd(), environment))}\n".encode())
             parent.stdin.flush()
             pid = int(parent.stdout.readline())
             while not select.select([parent.stdout], [], [], LOOK_S)[0]:
                 watch(pid)
-            _withhold_secrets(folder)
-            return int(parent.stdout.readline())
+            code = int(parent.stdout.readline())
+            withhold_secrets(folder)
+            return code
 
         with mock.patch.object(attempts, "run_fresh", run_forked):
             yield
-        assert parent.stdin is not None
-        parent.stdin.close()
 
 
 def main() -> None:
     """Fork a process for every job that is named; say its number, and the code with which it ended."""
-    program = sys.argv[1]
-    {WORKER: _import_worker, CLIENT: _import_client}[program]()
+    kind = sys.argv[1]
+    {"torch": _import_torch, "callable": _import_callable, "client": _import_client}[kind]()
+    gc.collect()
+    gc.freeze()  # no child's collector walks through it again
     for line in sys.stdin:
         folder, place, environment = json.loads(line)
         end, held = os.pipe()
@@ -69,7 +83,7 @@ def main() -> None:
             os.chdir(place)
             os.environ.clear()
             os.environ.update(environment)
-            _live(program, Path(folder), end)
+            _live(PROGRAMS[kind], Path(folder), end)
         os.close(end)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
@@ -77,9 +91,18 @@ def main() -> None:
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _import_worker() -> None:
-    """What a worker with a small BERT imports anyway; what only some need, such as the compiler, is left to them."""
+def _import_callable() -> None:
+    """What a worker with a function imports."""
     import scipy.special  # noqa: F401
+
+    from lynxbench.engines import callable as engine  # noqa: F401
+    from lynxbench.run import worker  # noqa: F401
+
+
+def _import_torch() -> None:
+    """What a worker with a small BERT imports, the compiler included."""
+    import scipy.special  # noqa: F401
+    import torch._inductor.compile_fx  # noqa: F401
 
     from lynxbench.engines.torch import estimate, torch_session  # noqa: F401
     from lynxbench.engines.torch.library import import_config_class, import_model_class

@@ -42,7 +42,7 @@ def run_fresh(
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=err,
-            env=_environment(os.environ, threads, around),
+            env=process_environment(os.environ, threads, around),
             start_new_session=True,  # the terminal's Ctrl-C reaches the parent alone, which ends the child in order
         )
         try:
@@ -51,7 +51,7 @@ def run_fresh(
                 _pause(child.pid)
         finally:
             end_group(child)
-            _withhold_secrets(folder)
+            withhold_secrets(folder)
     return child.returncode
 
 
@@ -115,7 +115,7 @@ def _ended(child: subprocess.Popen[bytes], within_s: float) -> bool:
     return True
 
 
-def _withhold_secrets(folder: Path) -> None:
+def withhold_secrets(folder: Path) -> None:
     """A model may print what it likes; what is kept of it is shown to every team."""
     secrets = secret_values(os.environ)
     for log in folder.glob("*.txt"):
@@ -135,7 +135,10 @@ def _command(around: Surroundings | None) -> list[str]:
     return ["taskset", "--cpu-list", ",".join(map(str, around.cpus)), python]
 
 
-def _environment(inherited: Mapping[str, str], threads: int, around: Surroundings | None = None) -> dict[str, str]:
+def process_environment(
+    inherited: Mapping[str, str], threads: int, around: Surroundings | None = None
+) -> dict[str, str]:
+    """The variables of a fresh process: as many threads as were asked for, and what its surroundings give it."""
     given = {} if around is None else around.environment
     usual = {**{name: str(threads) for name in _THREAD_VARIABLES}, "TOKENIZERS_PARALLELISM": "false"}
     inherited = dict(inherited)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+
+from lynxbench.workload.presets import presets
+
+FEW_WORDS = 2048
 
 
 @pytest.fixture
@@ -14,6 +19,13 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = sys.modules.get("torch._dynamo.utils")
     if compiler is not None:
         monkeypatch.setitem(compiler.counters["stats"], "unique_graphs", 0)
+
+
+@pytest.fixture
+def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SmolLM2's shape with a small vocabulary: drawing and quantising 28 million numbers is most of a tiny model."""
+    usual = presets()["smollm2-135m"]
+    monkeypatch.setitem(presets(), usual.name, replace(usual, config={**usual.config, "vocab_size": FEW_WORDS}))
 
 
 @pytest.fixture

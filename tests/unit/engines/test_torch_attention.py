@@ -33,6 +33,8 @@ from lynxbench.engines.torch.grouped_attention import (  # noqa: E402
 from lynxbench.engines.torch.library import KNOWN, import_config_class, import_model_class  # noqa: E402
 from lynxbench.engines.torch.merged_projections import merge_projections  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("few_words")
+
 BATCH, HEADS, SHARED, SIZE = 2, 6, 2, 8
 
 

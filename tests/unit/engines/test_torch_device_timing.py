@@ -74,7 +74,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], int, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("_stamped")
+@pytest.mark.usefixtures("_stamped", "few_words")
 @pytest.mark.parametrize("name", CASES)
 def test_steps_are_queued_staged_and_stamped(name: str, tmp_path: Path) -> None:
     task, model, workload, units, stamps = CASES[name]

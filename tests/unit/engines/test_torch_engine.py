@@ -16,6 +16,8 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
 from lynxbench.model.precision import Native, Precision
 
+pytestmark = pytest.mark.usefixtures("few_words")
+
 TINY: dict[str, dict[str, object]] = {
     "decoder": {"source": "preset", "name": "smollm2-135m", "layers": 1},
     "encoder": {"source": "preset", "name": "minilm-l6", "layers": 1},

@@ -16,6 +16,7 @@ from lynxbench.model.precision import Precision
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.usefixtures("few_words")
 MODELS = {
     "generate": "smollm2-135m",
     "embed": "minilm-l6",

@@ -17,6 +17,8 @@ torch = pytest.importorskip("torch")
 from lynxbench.engines.torch import TorchAdapter  # noqa: E402
 from lynxbench.engines.torch.narrow_cache import narrow, narrow_static_cache, widen  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("few_words")
+
 
 def contract_of(task: str = "decode", **engine: str) -> Contract:
     document = {

@@ -28,6 +28,7 @@ from lynxbench.engines.torch.recorded_prompts import (  # noqa: E402
     recorded_lengths,
 )
 
+pytestmark = pytest.mark.usefixtures("few_words")
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 

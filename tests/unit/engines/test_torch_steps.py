@@ -20,6 +20,8 @@ from lynxbench.engines.torch import TorchAdapter, graphs, torch_session  # noqa:
 from lynxbench.engines.torch.estimate import Slowdown  # noqa: E402
 from lynxbench.engines.torch.language_tasks import REWOUND_AFTER  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("few_words")
+
 
 def session_of(task: str, precision: str = "fp32", **engine_keys: str) -> Any:
     document = {
