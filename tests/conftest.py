@@ -30,8 +30,30 @@ pytest_runtest_makereport = disturbed.pytest_runtest_makereport
 pytest_runtest_protocol = disturbed.pytest_runtest_protocol
 
 SHARING = ("tests/server/", "tests/unit/ledger/")
-"""Rooms whose tests share a server that is started once: they stay in one process."""
+"""Rooms whose tests share a server that is started once: they stay in one process …"""
+ALONE = (
+    "tests/server/test_agents.py",
+    "tests/server/test_deployment.py",
+    "tests/server/test_every_page.py",
+    "tests/server/test_intake.py",
+    "tests/server/test_judging_rounds.py",
+    "tests/server/test_newer_kinds.py",
+    "tests/server/test_page_process.py",
+    "tests/server/test_page_words.py",
+    "tests/server/test_passwords.py",
+    "tests/server/test_plain_http.py",
+    "tests/server/test_recomputed.py",
+    "tests/server/test_remarks.py",
+    "tests/server/test_rivals.py",
+    "tests/server/test_short_lived_keys.py",
+    "tests/server/test_touching.py",
+    "tests/server/test_witnessing.py",
+)
+"""… but for files with servers of their own, and one that is long enough to be worth another: each may go elsewhere."""
 LONG = (
+    "tests/server/test_every_page.py",
+    "tests/server/test_agents.py",
+    "tests/server/test_recomputed.py",
     "tests/unit/engines/test_torch_attention.py",
     "tests/e2e/test_experiment.py",
     "tests/e2e/test_real_servers.py",
@@ -55,6 +77,17 @@ LONG = (
 """Files that take half a minute and more, working or waiting: no process is left alone with one of them at the end."""
 
 
+def file_of(nodeid: str) -> str:
+    """The file that a test is in."""
+    return nodeid.partition("::")[0]
+
+
+def scope_of(nodeid: str) -> str:
+    """What a process takes at a time: the whole room where its tests share something, otherwise the file."""
+    file = file_of(nodeid)
+    return file if file in ALONE else next((room for room in SHARING if file.startswith(room)), file)
+
+
 # What collecting brings in stays to the end: the garbage collector need not walk through it again and again.
 gc.disable()
 
@@ -62,12 +95,7 @@ gc.disable()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is long begins first, so that it does not end long after the others; a room in one process is longest."""
     first = {file: place for place, file in enumerate(LONG)}
-    items.sort(
-        key=lambda item: (
-            not item.nodeid.startswith(SHARING),
-            first.get(item.nodeid.partition("::")[0], len(LONG)),
-        )
-    )
+    items.sort(key=lambda item: (scope_of(item.nodeid) not in SHARING, first.get(file_of(item.nodeid), len(LONG))))
 
 
 def pytest_collection_finish() -> None:
@@ -109,7 +137,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((room for room in SHARING if nodeid.startswith(room)), nodeid.partition("::")[0])
+            return scope_of(nodeid)
 
     return ByFile(config, log)
 

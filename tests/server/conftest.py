@@ -8,14 +8,12 @@ import pytest
 
 from companies import Company, open_company
 from hosted import World, hosted, make_world
+from light_passwords import light_passwords
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _light_passwords() -> Iterator[None]:
-    """A fifth of a second for each password is for attackers; `test_passwords.py` asks a process of its own for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lynxbench.server.access.SCRYPT_N", 2)
-        patch.setattr("lynxbench.server.access.SCRYPT_P", 1)
+    with light_passwords():
         yield
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from compared import make_contract
 from ledgers import postgres_server
+from light_passwords import light_passwords
 from lynxbench.errors import BadInput, Refused
 from lynxbench.server.access import Access, fits, hash_password
 from lynxbench.server.administration import AuditLog, ChangeAuthor
@@ -124,6 +125,13 @@ def test_tables_are_those_that_the_program_uses(store: Store) -> None:
             assert columns == expected, table.name
 
 
+@pytest.fixture
+def light() -> Iterator[None]:
+    with light_passwords():
+        yield
+
+
+@pytest.mark.usefixtures("light")
 def test_passwords_tokens_and_sessions(store: Store) -> None:
     access = Access(store)
     access.add_user("ada", "ml", frozenset(AccessScope), "a long enough password")
