@@ -13,8 +13,8 @@ run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
 # Everything, real servers included (a bare `pytest` leaves those out), dealt out over so many processes, a file at a time:
-# one more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
-WORKERS ?= 3
+# two more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
+WORKERS ?= 4
 # The linters use what the tests leave of the cores.
 test: $(STAMPS)/dev $(STAMPS)/browser servers
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
