@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 from lynxbench.engines.served import api_key_headers
 from lynxbench.https import request
-from lynxbench.model.serving import Dialect, OpenAiEngine
+from lynxbench.model.dialect import Dialect
+from lynxbench.model.serving import OpenAiEngine
 
 PATHS = {Dialect.VLLM: "/reset_prefix_cache", Dialect.SGLANG: "/flush_cache"}
 """By dialect; vLLM has it with VLLM_SERVER_DEV_MODE=1 alone."""

@@ -9,14 +9,12 @@ from typing import Any
 from lynxbench.engines import openai
 from lynxbench.engines.asking import SHORT_WORDS, TokenCalibration, calibrate
 from lynxbench.engines.languages import language_of
+from lynxbench.engines.marked_requests import PLACE, PLACE_IN_JSON, MarkedRotation
 from lynxbench.engines.other_work import build_other
 from lynxbench.engines.pieced import Letters, PiecedRotation, RequestFrame, SharedText
 from lynxbench.engines.prose import Prose
 from lynxbench.engines.served import (
-    PLACE,
-    PLACE_IN_JSON,
     Exchange,
-    MarkedRotation,
     build_exchange,
     load_counter,
     marked_request,
@@ -29,7 +27,8 @@ from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import PlainRotation, Script
 from lynxbench.model.asked_work import CACHE_BLOCK, TRACE_BLOCK, SharedPrefix
 from lynxbench.model.contract import Contract
-from lynxbench.model.serving import CacheState, Dialect, OpenAiEngine
+from lynxbench.model.dialect import Dialect
+from lynxbench.model.serving import CacheState, OpenAiEngine
 from lynxbench.model.workload import SERVED_TASKS, ServedModel
 from lynxbench.workload.answer_checks import read_check
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length

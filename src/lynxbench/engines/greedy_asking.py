@@ -20,7 +20,8 @@ import numpy.typing as npt
 from lynxbench.engines import openai
 from lynxbench.engines.asking import ask
 from lynxbench.errors import CannotRun
-from lynxbench.model.serving import Dialect, OpenAiEngine
+from lynxbench.model.dialect import Dialect
+from lynxbench.model.serving import OpenAiEngine
 
 AT_A_TIME = 8
 """Questions in flight: a small batch, so that the server's batching is part of its noise and a set is asked quickly."""

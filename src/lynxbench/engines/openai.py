@@ -21,7 +21,7 @@ from lynxbench.engines.generation_bodies import messages_fields, responses_field
 from lynxbench.engines.plain_reader import PlainReader
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
-from lynxbench.model.serving import Dialect
+from lynxbench.model.dialect import Dialect
 
 
 class Endpoint(StrEnum):

@@ -8,21 +8,19 @@ import msgspec
 
 from lynxbench.engines import openai
 from lynxbench.engines.asking import Say, TokenCalibration, ask_for, silently
+from lynxbench.engines.marked_requests import PLACE, PLACE_IN_JSON, MarkedRotation, mark
 from lynxbench.engines.rerank import RerankLanguage, rerank_fields
 from lynxbench.engines.served import (
-    PLACE,
-    PLACE_IN_JSON,
     USUAL_TOKENS_A_WORD,
     Exchange,
-    MarkedRotation,
     load_counter,
-    mark,
     marked_request,
 )
 from lynxbench.engines.transcription import BOUNDARY, SoundRotation, TranscriptLanguage, multipart
 from lynxbench.load.response_reading import Language, PlainRotation, Script
 from lynxbench.model.contract import Contract
-from lynxbench.model.serving import CacheState, Dialect, OpenAiEngine
+from lynxbench.model.dialect import Dialect
+from lynxbench.model.serving import CacheState, OpenAiEngine
 from lynxbench.model.workload import Reranking, ServedModel, SpokenAudio
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
 from lynxbench.workload.texts import read_prompts

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lynxbench.engines import openai
+from lynxbench.engines.marked_requests import PLACE, PLACE_IN_JSON, mark
 from lynxbench.engines.prose import BODIES, Prose
-from lynxbench.engines.served import PLACE, PLACE_IN_JSON, mark
 
 UNIQUE = 1 << 38
 """Blocks from this number on are nobody else's: a request's own rest, after what it shares."""

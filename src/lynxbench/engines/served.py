@@ -6,11 +6,10 @@ a prepared request at the moment of sending: a copy of bytes, nothing is encoded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from string import ascii_lowercase
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,14 @@ from lynxbench.engines import kserve, kserve_grpc, openai
 from lynxbench.engines.asking import Say, TokenCalibration, ask, calibrate, silently
 from lynxbench.engines.grpc_asking import ask_inference
 from lynxbench.engines.languages import language_of
+from lynxbench.engines.marked_requests import MARK_LETTERS, PLACE, PLACE_IN_JSON, Markable, MarkedRotation, mark
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import Language, PlainRotation, Script
 from lynxbench.model.contract import Contract
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.load_figures import SourceFile
 from lynxbench.model.samples import Int64
-from lynxbench.model.serving import CacheState, Dialect, KserveEngine, OpenAiEngine
+from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
 from lynxbench.model.workload import ReplayArrival, ServedModel, Task, Workload
 from lynxbench.workload.answer_checks import AnswerCheck
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
@@ -32,13 +33,6 @@ from lynxbench.workload.prefixes import SharedInputs
 from lynxbench.workload.request_log import RequestLog
 from lynxbench.workload.texts import read_prompts
 
-MARK_LETTERS = 10
-"""Letters that make a prompt unique: 26^10 leaves room for every request of every run."""
-RUNS = 2**20
-"""Runs that are told apart; within one, 26^10 / 2^20 requests are: over a hundred million."""
-PLACE = "\x02" + "#" * (MARK_LETTERS - 2) + "\x03"
-"""Where those letters go; no prompt that people write holds it."""
-PLACE_IN_JSON = b"\\u0002" + b"#" * (MARK_LETTERS - 2) + b"\\u0003"
 USUAL_TOKENS_A_WORD = 1.3
 """English prose in the usual vocabularies; only used where neither a tokenizer nor the server's usage tells."""
 
@@ -76,36 +70,6 @@ class Exchange:
         return np.asarray(self.calls_before)[number % (len(self.calls_before) - 1)] + turn
 
 
-@runtime_checkable
-class Markable(Protocol):
-    """A script whose requests are those of one run."""
-
-    def of_run(self, run: int) -> Script:
-        """The same requests as those of another run."""
-
-
-class MarkedRotation:
-    """Prepared requests in turn, each made unique by letters that stand for its number."""
-
-    stands_alone = True
-
-    def __init__(self, parts: Sequence[tuple[bytes, ...]], run: int) -> None:
-        """The parts of a request are what stands between the places of its letters."""
-        self._parts, self._run = list(parts), run
-
-    def of_run(self, run: int) -> MarkedRotation:
-        """The same prepared requests with other letters."""
-        return MarkedRotation(self._parts, run)
-
-    def first(self, number: int) -> bytes:
-        """The prepared request with its letters in place."""
-        return mark(self._run, number).encode().join(self._parts[number % len(self._parts)])
-
-    def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
-        """Every request stands alone."""
-        return None
-
-
 def marked_request(service: openai.Service, body: bytes) -> bytes:
     """A request whose letters are put in later: its length is that of what is sent, not of the placeholder."""
     shorter = (len(PLACE_IN_JSON) - MARK_LETTERS) * body.count(PLACE_IN_JSON)
@@ -119,16 +83,6 @@ def mixed_services(workload: Workload, service: openai.Service, size: int) -> li
     mixed = [replace(service, model=model.name) for model in workload.models]
     places = assigned_models(workload.models, size, workload.seed)
     return [mixed[place] for place in places] if mixed else [service] * size
-
-
-def mark(run: int, number: int) -> str:
-    """Letters that no other request of this or another run carries, different from the first one on."""
-    value = (number * RUNS + run % RUNS) * 2_654_435_761 % 26**MARK_LETTERS  # odd and prime to 26: one to one
-    letters = []
-    for _ in range(MARK_LETTERS):
-        value, letter = divmod(value, 26)
-        letters.append(ascii_lowercase[letter])
-    return "".join(letters)
 
 
 def ask_first(contract: Contract, say: Say = silently) -> TokenCalibration | None:

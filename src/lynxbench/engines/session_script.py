@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from itertools import accumulate
 
-from lynxbench.engines.served import Markable
+from lynxbench.engines.marked_requests import Markable
 from lynxbench.load.open_sessions import SessionGraph
 from lynxbench.load.response_reading import Script
 from lynxbench.workload.session_files import RecordedSession

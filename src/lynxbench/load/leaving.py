@@ -1,10 +1,14 @@
 """Requests that the client gives up by itself: which, and when."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lynxbench.model.asked_work import Cancelling
+if TYPE_CHECKING:
+    from lynxbench.model.asked_work import Cancelling
 
 ROUND = 4096
 """Requests in which the share is met exactly; which of them leave is a seeded draw."""

@@ -4,14 +4,12 @@ Texts are held while such an answer comes, hashed after its last byte was stampe
 are nearly all, cost nothing.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 
-from lynxbench.model.load_figures import AlikeAnswers
 from lynxbench.model.samples import Int64
 
 FIRST_ARRIVALS: Final = 64
@@ -24,9 +22,6 @@ events, tokens."""
 WHOLE: Final = 128
 """Characters up to which answers are held against each other whole; of longer ones the largest power of two that they
 fill, since canned texts are cut to the length that was asked for."""
-HANDFUL_TOKENS: Final = 16
-HANDFUL_CHARACTERS: Final = 64
-"""Shorter answers are alike where many prompts have one answer: `Yes.`"""
 
 
 def is_sampled(number: int) -> bool:
@@ -43,24 +38,6 @@ def sketch(number: int, turn: int, pieces: Sequence[str], events: int, tokens: i
     hashed = blake2b(text[:at].encode("utf-8", "surrogatepass"), digest_size=8).digest()
     digest = int.from_bytes(hashed, "little", signed=True)
     return (number, turn, digest, at, len(pieces[0]), len(text), events, tokens)
-
-
-def alike_answers(said: Int64, prompt_of: Callable[[int], int]) -> AlikeAnswers | None:
-    """Of different prompts that begin a request, how many had the commonest answer; None without long ones.
-
-    An answer is held against those of its own length; one that has no like is alike to none.
-    """
-    answered: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for number, turn, digest, at, _, characters, _, tokens in said.tolist():
-        long = tokens >= HANDFUL_TOKENS if tokens > 0 else characters >= HANDFUL_CHARACTERS
-        if turn == 0 and long:
-            answered[at][digest].add(prompt_of(number))
-    compared = alike = 0
-    for answers in answered.values():
-        commonest = max(len(prompts) for prompts in answers.values())
-        compared += len(set().union(*answers.values()))
-        alike += commonest if commonest > 1 else 0
-    return AlikeAnswers(compared=compared, alike=alike) if compared else None
 
 
 def first_share(said: Int64) -> float | None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from lynxbench.model.asked_work import SharedPrefix
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, Ratio, Scalar, Seconds, Text, refuse
 from lynxbench.model.launching import ServerLaunch, refuse_secret_arguments
@@ -105,34 +106,6 @@ class NodeSource(Document):
 
 Watched = Annotated[NodeSource | None, Field(exclude_if=lambda node: node is None)]
 """Left out of the canonical form where nobody is named: older contracts keep their ids."""
-
-
-class Dialect(StrEnum):
-    """Whose reading of the OpenAI protocol the server follows."""
-
-    VLLM = "vllm"
-    SGLANG = "sglang"
-    TGI = "tgi"
-    TEI = "tei"
-    """Text Embeddings Inference; its reranking has words of its own."""
-    LLAMACPP = "llamacpp"
-    OLLAMA = "ollama"
-    GENERIC = "generic"
-
-    @property
-    def forces_length(self) -> bool:
-        """Whether the server can be told to go on past the end-of-text token, so that lengths are the contract's."""
-        return self in (Dialect.VLLM, Dialect.SGLANG, Dialect.LLAMACPP)
-
-    @property
-    def has_profiler(self) -> bool:
-        """Whether the server can be asked to profile itself (/start_profile, /stop_profile)."""
-        return self in (Dialect.VLLM, Dialect.SGLANG)
-
-    @property
-    def bypasses_cache(self) -> bool:
-        """Whether a request can ask not to be answered from the prefix cache."""
-        return self in (Dialect.VLLM, Dialect.LLAMACPP)
 
 
 class CacheState(StrEnum):

@@ -7,8 +7,8 @@ import numpy as np
 
 from lynxbench.engines.cache_reset import reset_cache
 from lynxbench.engines.served import Exchange
+from lynxbench.load.answer_likeness import alike_answers
 from lynxbench.load.load_record import LoadRecord, RequestEnd
-from lynxbench.load.said_answers import alike_answers
 from lynxbench.model.contract import Contract
 from lynxbench.model.load_figures import AlikeAnswers, AnswerFigures, ExpectedCache
 from lynxbench.model.serving import OpenAiEngine

@@ -15,10 +15,11 @@ from pydantic import Field
 
 from lynxbench.errors import BadInput, CannotRun, Refused
 from lynxbench.evidence.keys import home
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Name, One, Scalar, Text
 from lynxbench.model.launching import ArgumentName, ServerLaunch, options_of, spell_arguments
-from lynxbench.model.serving import Dialect, Patience
+from lynxbench.model.serving import Patience
 from lynxbench.model.strict_file import FileForm, parse_file
 from lynxbench.model.surroundings import VariableName
 from lynxbench.reading import read_text

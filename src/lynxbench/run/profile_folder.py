@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 
 from lynxbench.executor.server import CapturedServer
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.layers import Layer
-from lynxbench.model.serving import Dialect
 
 OPTION = "--profiler-config"
 """vLLM 0.13 and later: JSON, or a part of it behind a dot."""

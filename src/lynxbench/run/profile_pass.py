@@ -35,11 +35,12 @@ from lynxbench.load.load_record import LoadRecord, RequestEnd, read_record, writ
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.send_schedule import load_of, poisson
 from lynxbench.model.contract import Contract
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.document import Document
 from lynxbench.model.evidence_gate import KERNELS_LINE, OPEN_REQUESTS
 from lynxbench.model.samples import Float64
 from lynxbench.model.server_profile import ProfilePass, ProfileTrace, ServerKernels
-from lynxbench.model.serving import Dialect, OpenAiEngine
+from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.workload import ReplayArrival, SaturatingArrival
 from lynxbench.run.asked_facts import without_texts
 from lynxbench.run.client_job import RECORD_FILE, plan_of, read_trace, seed_of

@@ -19,10 +19,11 @@ from lynxbench.engines.openai import read_key
 from lynxbench.errors import BadInput, CannotRun, first_line
 from lynxbench.https import HttpAnswer, request
 from lynxbench.model.contract import Contract
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import format_duration, format_ratio
-from lynxbench.model.serving import CacheState, Dialect
+from lynxbench.model.serving import CacheState
 from lynxbench.model.strict_file import validate
 from lynxbench.model.workload import PathModel, Task
 

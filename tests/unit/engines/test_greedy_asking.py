@@ -10,7 +10,8 @@ import pytest
 
 from lynxbench.engines.greedy_asking import Questioner, ask_all, prefix_hashes, read_answer, read_echo
 from lynxbench.engines.openai import Endpoint, Service
-from lynxbench.model.serving import Dialect, OpenAiEngine
+from lynxbench.model.dialect import Dialect
+from lynxbench.model.serving import OpenAiEngine
 from planted_model import WORDS, PlantedModel, planted_server
 
 CHAT = {

@@ -17,7 +17,7 @@ from lynxbench.engines.openai import (
 )
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
-from lynxbench.model.serving import Dialect
+from lynxbench.model.dialect import Dialect
 
 
 def body(service, prompt="hello", tokens=8, **more):

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -96,3 +97,8 @@ def test_a_starved_client_is_void_never_a_number():
     verdict = judge(record)
     assert verdict.void
     assert verdict.reasons
+
+
+def test_a_process_that_sends_reads_no_documents_and_imports_nothing_for_them():
+    sends = "lynxbench.load.processes, lynxbench.engines.openai, lynxbench.engines.marked_requests"
+    subprocess.run([sys.executable, "-c", f"import sys, {sends}; sys.exit('pydantic' in sys.modules)"], check=True)

@@ -11,6 +11,7 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiLanguage, OpenAiReader, Service, build_body, build_request
 from lynxbench.engines.response_events import ResponsesReader
+from lynxbench.load.answer_likeness import alike_answers
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.load_record import merge, read_record, write_record
@@ -20,7 +21,6 @@ from lynxbench.load.said_answers import (
     EVERY,
     FIRST_ARRIVALS,
     WIDTH,
-    alike_answers,
     first_share,
     is_sampled,
     sketch,

@@ -9,9 +9,9 @@ import pytest
 
 from lynxbench.executor.server import CapturedServer
 from lynxbench.executor.server_on_host import ServerProcess
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.executor import declared, measured
 from lynxbench.model.layers import Layer
-from lynxbench.model.serving import Dialect
 from lynxbench.run.profile_folder import folder_in_arguments, traces_folder
 
 CONFIG = '{"profiler": "torch", "torch_profiler_dir": "/t"}'

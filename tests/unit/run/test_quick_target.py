@@ -15,8 +15,9 @@ import pytest
 from lynxbench.contract.loader import parse_contract
 from lynxbench.contract.writer import Explained, render_contract
 from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.dialect import Dialect
 from lynxbench.model.precision import Precision
-from lynxbench.model.serving import Dialect, OpenAiEngine
+from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.workload import Task
 from lynxbench.run import quick_target
 from lynxbench.run.quick_target import find_target, is_trace, long_contract, quick_contract, written_precision
