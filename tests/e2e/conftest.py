@@ -35,3 +35,10 @@ def forked_clients() -> Iterator[None]:
     """Clients of runs in this process are forked; the processes that they send from are fresh ones."""
     with forked_workers("client"):
         yield
+
+
+@pytest.fixture(scope="module")
+def forked_functions() -> Iterator[None]:
+    """Workers with a user's function of runs in this process are forked, too."""
+    with forked_workers("callable"):
+        yield

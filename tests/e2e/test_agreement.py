@@ -13,6 +13,8 @@ from teams import Team, make_team, trusts
 ASKING = QUICK_CONTRACT + "teams: [alpha, bravo]\n"
 PARTLY = "not agreed (1 of 2; missing: bravo)"
 
+pytestmark = pytest.mark.usefixtures("forked_functions")
+
 
 @pytest.fixture(scope="module")
 def teams(tmp_path_factory: pytest.TempPathFactory) -> tuple[Team, Team]:

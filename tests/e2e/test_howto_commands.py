@@ -34,7 +34,7 @@ from guide_scenes import (
     short_experiment,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_functions")]
 
 PAGES = (*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "docs" / "tutorial.md", ROOT / "README.md")
 TWO_SERVERS = "needs two servers of one model; tests/e2e/test_served_accuracy.py does it with planted ones"

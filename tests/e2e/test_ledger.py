@@ -26,6 +26,8 @@ from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.documents.result_verdict import result_verdict
 from teams import Team, make_team, recorded_run, trusts
 
+pytestmark = pytest.mark.usefixtures("forked_functions")
+
 KILLS = 20
 
 

@@ -41,6 +41,10 @@ protocol:
 """
 
 
+APART_MS = 1200
+"""So that an answer is over before the next question, on a crowded machine too: waiting ones may change places."""
+
+
 def conversations(count: int, turns: int) -> list[dict]:
     """People who talk one after the other, each turn with all that was said before: one slot remembers one of them."""
     rows = []
@@ -49,7 +53,7 @@ def conversations(count: int, turns: int) -> list[dict]:
             ids = [100 * person + step for step in range(2 * turn)]
             rows.append(
                 {
-                    "timestamp": 400 * len(rows),
+                    "timestamp": APART_MS * len(rows),
                     "input_length": 64 * len(ids) - 9,
                     "output_length": 2,
                     "hash_ids": [*ids[:-1], 100 * person + 50 + turn],  # the last block is short, and grows

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, cast
 from unittest import mock
 
-from lynxbench.load.fresh_process import ERRORS_FILE, process_environment, withhold_secrets
+from lynxbench.load.fresh_process import ERRORS_FILE, process_environment, run_fresh, withhold_secrets
+from lynxbench.model.surroundings import Surroundings
 from lynxbench.run import attempts
 from lynxbench.run.fresh_job import leave_report
 
@@ -32,30 +33,40 @@ PROGRAMS = {"torch": WORKER, "callable": WORKER, "client": CLIENT}
 
 @contextmanager
 def forked_workers(kind: str = "torch") -> Iterator[None]:
-    """Every worker that a run starts here meanwhile is forked, with its libraries imported for as many threads."""
+    """Every such worker that a run starts here meanwhile is forked, with its libraries imported for as many threads.
+
+    Others, and those that get surroundings of their own, are started as usual.
+    """
     with ExitStack() as ends:
         parents: dict[int, subprocess.Popen[bytes]] = {}
+
+        def environment(threads: int) -> dict[str, str]:
+            return process_environment(os.environ, threads) | (LIGHT_COMPILER if kind == "torch" else {})
 
         def parent_of(threads: int) -> subprocess.Popen[bytes]:
             parent = subprocess.Popen(
                 [sys.executable, "-P", __file__, kind],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**process_environment(os.environ, threads), **LIGHT_COMPILER},
+                env=environment(threads),
             )
             ends.enter_context(parent)
             ends.callback(cast("IO[bytes]", parent.stdin).close)
             return parent
 
         def run_forked(
-            module: str, folder: Path, threads: int, watch: Callable[[int], None], around: object = None
+            module: str,
+            folder: Path,
+            threads: int,
+            watch: Callable[[int], None],
+            around: Surroundings | None = None,
         ) -> int:
-            assert (module, around) == (PROGRAMS[kind], None)
+            if module != PROGRAMS[kind] or around is not None:
+                return run_fresh(module, folder, threads, watch, around)
             parent = parents.get(threads) or parents.setdefault(threads, parent_of(threads))
             assert parent.stdin is not None
             assert parent.stdout is not None
-            environment = {**process_environment(os.environ, threads), **LIGHT_COMPILER}
-            parent.stdin.write(f"{json.dumps((str(folder.resolve()), os.getcwd(), environment))}\n".encode())
+            parent.stdin.write(f"{json.dumps((str(folder.resolve()), os.getcwd(), environment(threads)))}\n".encode())
             parent.stdin.flush()
             pid = int(parent.stdout.readline())
             while not select.select([parent.stdout], [], [], LOOK_S)[0]:

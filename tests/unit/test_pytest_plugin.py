@@ -18,6 +18,7 @@ import pytest
 
 import lynxbench
 from compared import RUN_MEANS, make_executor, make_precision, make_result
+from forked_workers import forked_workers
 from hosted import record
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import locate, open_ledger
@@ -83,7 +84,8 @@ class Suite:
 
     def run_soundly(self, pause_s: float) -> pytest.RunResult:
         """With pauses of so long; where the machine leaves the figures in doubt no test fails, and this is over."""
-        done = self.run("--lynxbench-again", "0", waiting=_waiting(pause_s))
+        with forked_workers("callable"):
+            done = self.run("--lynxbench-again", "0", waiting=_waiting(pause_s))
         newest = self.ledger.results()[0]
         if newest["validity"] != "valid":
             done.assert_outcomes(passed=1)
