@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import lynxbench
@@ -19,6 +20,12 @@ REPEATED_LINES, EXPLAINED_ABOVE = 6, 12
 DOCS = Path(__file__).parents[2] / "docs"
 REPEATED_BY_CONVENTION = {"__init__.py", "__main__.py", "env.py"}
 """Python's and Alembic's own names."""
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file of the house."""
+    return ast.parse(path.read_text())
 
 
 def test_there_are_at_most_21_rooms() -> None:
@@ -50,7 +57,7 @@ def test_every_module_has_a_name_of_its_own() -> None:
 def test_every_public_class_has_a_name_of_its_own() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in FILES:
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(SOURCE)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
@@ -89,7 +96,7 @@ def test_no_six_lines_stand_twice_without_a_word_on_why() -> None:
     """Of the same lines of code; signatures are read off by the parser, and what is imported is a list of names."""
     places: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
     for path in FILES:
-        numbered = _working_lines(path.read_text())
+        numbered = _working_lines(path)
         for begin in range(len(numbered) - REPEATED_LINES + 1):
             run = numbered[begin : begin + REPEATED_LINES]
             places[tuple(line for _, line in run)].append((path.relative_to(SOURCE), run[0][0]))
@@ -101,16 +108,18 @@ def test_no_six_lines_stand_twice_without_a_word_on_why() -> None:
     assert unexplained == set()
 
 
-def _working_lines(text: str) -> list[tuple[int, str]]:
+def _working_lines(path: Path) -> list[tuple[int, str]]:
     """Numbered lines of code that say something: no signatures, imports, docstrings, comments and closing brackets."""
     left_out: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(path)):
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
                 left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 left_out.update(range(node.lineno, node.body[0].lineno))
-    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
+    lines = (
+        (number, line.strip()) for number, line in enumerate(path.read_text().splitlines(), 1) if number not in left_out
+    )
     return [(number, line) for number, line in lines if re.search(r"\w", line) and not line.startswith("#")]
 
 

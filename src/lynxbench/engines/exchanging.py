@@ -13,14 +13,7 @@ from lynxbench.engines.marked_requests import PLACE, PLACE_IN_JSON, MarkedRotati
 from lynxbench.engines.other_work import build_other
 from lynxbench.engines.pieced import Letters, PiecedRotation, RequestFrame, SharedText
 from lynxbench.engines.prose import Prose
-from lynxbench.engines.served import (
-    Exchange,
-    build_exchange,
-    load_counter,
-    marked_request,
-    mixed_services,
-    service_of,
-)
+from lynxbench.engines.served import Exchange, build_exchange, load_counter, marked_request, mixed_services, service_of
 from lynxbench.engines.session_script import SessionRotation
 from lynxbench.engines.structured import StructuredLanguage
 from lynxbench.errors import BadInput, CannotRun

@@ -10,12 +10,7 @@ from lynxbench.engines import openai
 from lynxbench.engines.asking import Say, TokenCalibration, ask_for, silently
 from lynxbench.engines.marked_requests import PLACE, PLACE_IN_JSON, MarkedRotation, mark
 from lynxbench.engines.rerank import RerankLanguage, rerank_fields
-from lynxbench.engines.served import (
-    USUAL_TOKENS_A_WORD,
-    Exchange,
-    load_counter,
-    marked_request,
-)
+from lynxbench.engines.served import USUAL_TOKENS_A_WORD, Exchange, load_counter, marked_request
 from lynxbench.engines.transcription import BOUNDARY, SoundRotation, TranscriptLanguage, multipart
 from lynxbench.load.response_reading import Language, PlainRotation, Script
 from lynxbench.model.contract import Contract

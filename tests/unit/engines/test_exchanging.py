@@ -14,9 +14,7 @@ from lynxbench.contract.loader import parse_contract
 from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.exchanging import exchange_of
 from lynxbench.engines.marked_requests import mark
-from lynxbench.engines.served import (
-    load_counter,
-)
+from lynxbench.engines.served import load_counter
 from lynxbench.errors import BadInput
 from lynxbench.load.truth_prompts import BlockCache, prompt_words
 from lynxbench.workload.prefixes import PrefixedRequest, shared_prefixes

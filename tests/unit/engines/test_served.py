@@ -13,11 +13,7 @@ from lynxbench.contract.loader import parse_contract
 from lynxbench.engines.asking import calibrate
 from lynxbench.engines.marked_requests import mark
 from lynxbench.engines.openai import count_tokens
-from lynxbench.engines.served import (
-    build_exchange,
-    load_counter,
-    service_of,
-)
+from lynxbench.engines.served import build_exchange, load_counter, service_of
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour
