@@ -49,10 +49,8 @@ ENDS: dict[Place, tuple[int, ...]] = {
     ("compare-two-results.md", "lynxbench compare results/before results/after"): (0, 6),  # 6: unproven, where others
     ("compare-two-results.md", "lynxbench compare 9c1e 77ab --json"): (0, 6),  # kept the machine busy meanwhile
     ("compare-two-results.md", "lynxbench compare results/main results/branch"): (0, 6),
-    ("compare-two-results.md", "lynxbench change measure CHANGE BEFORE AFTER"): (
-        0,
-        1,
-    ),  # nothing was changed; 0: no telling
+    # Nothing was changed; 0: no telling; 3: one was not steady, where others kept the machine busy.
+    ("compare-two-results.md", "lynxbench change measure CHANGE BEFORE AFTER"): (0, 1, 3),
     ("contract-from-a-log.md", "lynxbench contract check chat.yaml --against-log next-week.jsonl"): (1,),  # differs
     ("declare-a-site.md", "lynxbench executor diff stored.json here --declare site.yaml"): (1,),  # differs
     ("reproduce-a-result.md", "lynxbench rerun published.lynx"): (3,),  # nobody can be asked

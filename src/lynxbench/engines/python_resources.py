@@ -29,20 +29,28 @@ _STAT = Path("/proc/thread-self/stat")
 _TASKS = Path("/proc/self/task")
 _BLOCK_IO_TICKS = 41
 """Index of delayacct_blkio_ticks in /proc/…/stat, counted from the pid at 0 (proc(5), field 42)."""
+READINGS, UNDISTURBED_NS = 5, 200_000
+"""How often the readings before a step are taken, at the most, and what they take: some 10 µs, or a slice of others."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def account(step: Callable[[int], int], index: int) -> ResourceStep:
     """Run one step and read the kernel's counters on both sides of it.
 
-    The wait for a CPU is read next to the clocks: a wait between the readings would be counted as the step's.
+    The wait for a CPU is read next to the clocks, again where that took long: a wait between the readings is not the
+    step's. One that came after its end is taken off.
     """
     threads, block = _read_threads(), _block_io_ns()
-    before, queue = resource.getrusage(resource.RUSAGE_SELF), _run_queue_ns()
-    process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    for _ in range(READINGS):
+        looked, queue = time.perf_counter_ns(), _run_queue_ns()
+        process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
+        if start - looked < UNDISTURBED_NS:
+            break
     step(index)
     end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
-    queue_end, after = _run_queue_ns(), resource.getrusage(resource.RUSAGE_SELF)
+    queue_end = _run_queue_ns()
+    late_ns, after = time.perf_counter_ns() - end, resource.getrusage(resource.RUSAGE_SELF)
     block_end, threads_end = _block_io_ns(), _read_threads()
     # Threads that lived to the end; those that ended took their counts with them.
     starts = {name: threads.get(name, (0, 0)) for name in threads_end}
@@ -52,7 +60,7 @@ def account(step: Callable[[int], int], index: int) -> ResourceStep:
         wall_ns=end - start,
         thread_cpu_ns=thread_end - thread,
         process_cpu_ns=process_end - process,
-        run_queue_ns=None if queue is None or queue_end is None else queue_end - queue,
+        run_queue_ns=None if queue is None or queue_end is None else _waited(queue_end - queue, late_ns),
         block_io_ns=None if block is None or block_end is None else block_end - block,
         voluntary=after.ru_nvcsw - before.ru_nvcsw,
         involuntary=after.ru_nivcsw - before.ru_nivcsw,
@@ -65,6 +73,11 @@ def account(step: Callable[[int], int], index: int) -> ResourceStep:
         threads=len(threads_end) or None,
         effective_threads=_effective(ran_ns),
     )
+
+
+def _waited(queued_ns: int, late_ns: int) -> int:
+    """Of the wait until the last reading that of the step: where the reading came late, it waited itself."""
+    return queued_ns if late_ns < UNDISTURBED_NS else max(0, queued_ns - late_ns)
 
 
 def _effective(ran_ns: list[int]) -> float | None:
