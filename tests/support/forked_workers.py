@@ -9,10 +9,11 @@ import gc
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 from unittest import mock
@@ -69,10 +70,16 @@ def forked_workers(kind: str = "torch") -> Iterator[None]:
             parent.stdin.write(f"{json.dumps((str(folder.resolve()), os.getcwd(), environment(threads)))}\n".encode())
             parent.stdin.flush()
             pid = int(parent.stdout.readline())
-            while not select.select([parent.stdout], [], [], LOOK_S)[0]:
-                watch(pid)
-            code = int(parent.stdout.readline())
-            withhold_secrets(folder)
+            try:
+                while not select.select([parent.stdout], [], [], LOOK_S)[0]:
+                    watch(pid)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                raise
+            finally:
+                code = int(parent.stdout.readline())
+                withhold_secrets(folder)
             return code
 
         with mock.patch.object(attempts, "run_fresh", run_forked):

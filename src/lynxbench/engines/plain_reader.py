@@ -1,4 +1,4 @@
-"""What readers of whole answers and of other event forms have in common: the counts of one answer, and its text."""
+"""What readers of answers have in common: the counts of one answer, and its text."""
 
 from __future__ import annotations
 

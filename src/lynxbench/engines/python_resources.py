@@ -50,7 +50,8 @@ def account(step: Callable[[int], int], index: int) -> ResourceStep:
     step(index)
     end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
     queue_end = _run_queue_ns()
-    late_ns, after = time.perf_counter_ns() - end, resource.getrusage(resource.RUSAGE_SELF)
+    late_ns = time.perf_counter_ns() - end - (time.thread_time_ns() - thread_end)  # nothing sleeps in between
+    after = resource.getrusage(resource.RUSAGE_SELF)
     block_end, threads_end = _block_io_ns(), _read_threads()
     # Threads that lived to the end; those that ended took their counts with them.
     starts = {name: threads.get(name, (0, 0)) for name in threads_end}
@@ -60,7 +61,7 @@ def account(step: Callable[[int], int], index: int) -> ResourceStep:
         wall_ns=end - start,
         thread_cpu_ns=thread_end - thread,
         process_cpu_ns=process_end - process,
-        run_queue_ns=None if queue is None or queue_end is None else _waited(queue_end - queue, late_ns),
+        run_queue_ns=None if queue is None or queue_end is None else max(0, queue_end - queue - max(0, late_ns)),
         block_io_ns=None if block is None or block_end is None else block_end - block,
         voluntary=after.ru_nvcsw - before.ru_nvcsw,
         involuntary=after.ru_nivcsw - before.ru_nivcsw,
@@ -73,11 +74,6 @@ def account(step: Callable[[int], int], index: int) -> ResourceStep:
         threads=len(threads_end) or None,
         effective_threads=_effective(ran_ns),
     )
-
-
-def _waited(queued_ns: int, late_ns: int) -> int:
-    """Of the wait until the last reading that of the step: where the reading came late, it waited itself."""
-    return queued_ns if late_ns < UNDISTURBED_NS else max(0, queued_ns - late_ns)
 
 
 def _effective(ran_ns: list[int]) -> float | None:

@@ -24,9 +24,12 @@ def test_a_wait_between_the_readings_is_not_the_steps(monkeypatch: pytest.Monkey
 
 
 def test_readings_that_nobody_disturbs_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reading itself takes is work, and no wait."""
     stamps = iter([0, 9_000, 20 * MS, 20 * MS + 9_000])
-    queued = iter([0, 5 * MS])
-    clocks = SimpleNamespace(perf_counter_ns=lambda: next(stamps), thread_time_ns=lambda: 0, process_time_ns=lambda: 0)
+    worked, queued = iter([0, 0, 9_000]), iter([0, 5 * MS])
+    clocks = SimpleNamespace(
+        perf_counter_ns=lambda: next(stamps), thread_time_ns=lambda: next(worked), process_time_ns=lambda: 0
+    )
     monkeypatch.setattr(python_resources, "time", clocks)
     monkeypatch.setattr(python_resources, "_run_queue_ns", lambda: next(queued))
     assert python_resources.account(lambda index: index, 0).run_queue_ns == 5 * MS
