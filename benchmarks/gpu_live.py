@@ -1,15 +1,15 @@
 """Causes planted in functions as users write them, run by `lynxbench run` on a GPU: what it names, what a fix gains.
 
-    python benchmarks/gpu_live.py [--set unseen|further|later|fifth|sixth|seventh|eighth] [--first 20] [--case NAME ...]
-        [--seconds 2] [--within 300] [--out DIR]
+    python benchmarks/gpu_live.py [--set unseen|further|later|fifth|sixth|seventh|eighth|ninth] [--first 20]
+        [--case NAME ...] [--seconds 2] [--within 300] [--out DIR]
 
 Each case of gpu_live_cases.py and gpu_live_waits.py, with --set those of gpu_live_unseen.py, gpu_live_further.py,
-gpu_live_later.py, gpu_live_fifth.py, gpu_live_sixth.py, gpu_live_seventh.py or gpu_live_eighth.py, is measured through
-a callable contract with owners of its own. Its fix is timed before and after all runs, in processes without any
-profiler; the true gain is the run's own step over the quicker of the two, since a host may be slower for a while. A
-verdict is right where bound, bottleneck and layer are among the accepted ones and the owner is the contract's; no case
-whose fix gains 1.3× may be called hardware-bound. With --out, the trace's columns and the verdict of every case are
-kept in archives beside gpu_live.json. Exit 1 where a bar is missed, 4 without a device.
+gpu_live_later.py, gpu_live_fifth.py, gpu_live_sixth.py, gpu_live_seventh.py, gpu_live_eighth.py or gpu_live_ninth.py,
+is measured through a callable contract with owners of its own. Its fix is timed before and after all runs, in processes
+without any profiler; the true gain is the run's own step over the quicker of the two, since a host may be slower for a
+while. A verdict is right where bound, bottleneck and layer are among the accepted ones and the owner is the contract's;
+no case whose fix gains 1.3× may be called hardware-bound. With --out, the trace's columns and the verdict of every case
+are kept in archives beside gpu_live.json. Exit 1 where a bar is missed, 4 without a device.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from gpu_live_eighth import EIGHTH
 from gpu_live_fifth import FIFTH
 from gpu_live_further import FURTHER
 from gpu_live_later import LATER
+from gpu_live_ninth import NINTH
 from gpu_live_seventh import SEVENTH
 from gpu_live_sixth import SIXTH
 from gpu_live_unseen import UNSEEN
@@ -112,8 +113,9 @@ SETS = {
     "sixth": SIXTH,
     "seventh": SEVENTH,
     "eighth": EIGHTH,
+    "ninth": NINTH,
 }
-SETS["all"] = KNOWN | UNSEEN | FURTHER | LATER | FIFTH | SIXTH | SEVENTH | EIGHTH
+SETS["all"] = KNOWN | UNSEEN | FURTHER | LATER | FIFTH | SIXTH | SEVENTH | EIGHTH | NINTH
 CASES = SETS["all"]
 
 

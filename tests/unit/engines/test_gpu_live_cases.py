@@ -39,6 +39,11 @@ SEVENTH = [
     "delayed", "accepted", "twinned", "guided", "grounded", "circular", "volatile", "crossed", "peaks",
     "transported", "bonded", "cellular", "hebbian", "lensless",
 ]  # fmt: skip
+NINTH = [
+    "denoised", "stencilled", "paged", "terminal", "handed", "shards", "triplets", "critics", "parsed", "columnar",
+    "waypoints", "beamed", "tiled", "coalesced", "overlapped", "reweighted", "advantages", "blended", "dissected",
+    "filmed", "exposed", "coasts", "shares", "ensemble",
+]  # fmt: skip
 DRAWN = ["careless"]
 """Its cause draws at random: results agree only on average."""
 
@@ -70,7 +75,7 @@ def results(case: str) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("case", CASES + FURTHER + LATER + FIFTH + SIXTH + SEVENTH)
+@pytest.mark.parametrize("case", CASES + FURTHER + LATER + FIFTH + SIXTH + SEVENTH + NINTH)
 def test_a_fix_does_the_same_work(case: str) -> None:
     planted, fixed = results(case)
     assert len(planted) == len(fixed) > 0
@@ -96,6 +101,7 @@ def test_every_unseen_case_is_tried_here_and_none_is_known_already() -> None:
     assert sorted(live.FIFTH) == sorted(FIFTH)
     assert sorted(live.SIXTH) == sorted(SIXTH)
     assert sorted(live.SEVENTH) == sorted(SEVENTH)
+    assert sorted(live.NINTH) == sorted(NINTH)
     assert not set(live.UNSEEN) & set(live.KNOWN)
     assert not set(live.FURTHER) & set(live.KNOWN | live.UNSEEN)
     assert not set(live.LATER) & set(live.KNOWN | live.UNSEEN | live.FURTHER)
@@ -103,3 +109,4 @@ def test_every_unseen_case_is_tried_here_and_none_is_known_already() -> None:
     assert not set(live.SIXTH) & set(live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER | live.FIFTH)
     before = live.KNOWN | live.UNSEEN | live.FURTHER | live.LATER | live.FIFTH | live.SIXTH
     assert not set(live.SEVENTH) & set(before)
+    assert not set(live.NINTH) & set(before | live.SEVENTH | live.EIGHTH)
