@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from attack_scene import Scene, Tally
-from hosted import leave_run
 from lynxbench.decide.demonstrating import make_demo
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.keys import SigningKey, new_signing_key
@@ -26,6 +25,7 @@ from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import Role
 from lynxbench.model.result import Result
 from lynxbench.record.recording import keep_files, seal
+from recording_teams import leave_run
 from teams import copied_run
 
 

@@ -35,7 +35,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from hosted import TEAM, Caller, make_team
+from hosted import Caller
 from ingest_results import made_results
 from lynxbench.evidence.documents import read_result
 from lynxbench.ledger.location import locate, open_ledger
@@ -45,6 +45,7 @@ from lynxbench.server.limits import SUBMISSIONS_PER_MIN
 from lynxbench.server.rights import AccessScope
 from lynxbench.watch.recomputations import Recomputations
 from lynxbench.watch.store import Store, store_url
+from recording_teams import TEAM, make_team
 from server_load import _card_bytes, free_port, serving
 
 LEAST_PER_S, MOST_RATIO = 20.0, 1.2

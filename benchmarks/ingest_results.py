@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from forged_runs import bundle_of, seal_again
-from hosted import TEAM, Team, make_team
 from lynxbench.attribute.read.recognising import COLUMNS_MAGIC
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.run_folder import RunFolder
@@ -35,6 +34,7 @@ from lynxbench.record.recomputing import recompute_run
 from lynxbench.run.concluding import first_attribution
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs, write_outputs
+from recording_teams import TEAM, Team, make_team
 
 MOST_CHANGE = 0.005
 """An iteration takes up to so much longer or shorter: less than the spread that it has already."""

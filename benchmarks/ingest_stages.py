@@ -32,7 +32,6 @@ from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from hosted import TEAM, make_team
 from ingest_results import MadeResults, made_results
 from lynxbench.ledger.location import locate
 from lynxbench.server.administration import ChangeAuthor
@@ -43,6 +42,7 @@ from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.recomputations import RecomputationState
 from lynxbench.watch.store import store_url
+from recording_teams import TEAM, make_team
 
 ROOT = Path(__file__).resolve().parents[1]
 WARM = 4

@@ -39,7 +39,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from compared import make_contract, make_executor, make_result
-from hosted import TEAM, Caller, make_team, record
+from hosted import Caller
 from ledgers import postgres_server
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keys import SigningKey
@@ -56,6 +56,7 @@ from lynxbench.server.ledger_views import NEWEST
 from lynxbench.server.rights import AccessScope
 from lynxbench.stats.intervals import mean_interval
 from lynxbench.watch.store import Store, store_url
+from recording_teams import TEAM, make_team, record
 
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 SAME_STACK = 700
@@ -354,7 +355,7 @@ def submit_many(
 
 def make_team_again(folder: Path, name: str) -> Any:
     """The team's key with a ledger of this agent's own."""
-    from hosted import Team
+    from recording_teams import Team
 
     home = folder / TEAM
     return Team(TEAM, home, {"LYNXBENCH_HOME": str(home), "LYNXBENCH_LEDGER": str(folder / name)})

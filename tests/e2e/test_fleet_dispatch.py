@@ -16,7 +16,7 @@ import pytest
 from command_line import PAUSING, QUICK_CONTRACT, lynxbench, lynxbench_here
 from experiments import EXPERIMENT, UPGRADING, VERSIONS, WORK
 from fleet_cluster import listening, loopback_fleet, scratch_left
-from hosted import TEAM, Caller, World, hosted, make_world
+from hosted import Caller, World, hosted, make_world
 from lynxbench.cli.analysis_records import AnalysisRecords
 from lynxbench.cli.experiment_progress import VisitProgress
 from lynxbench.contract.loader import parse_contract
@@ -35,6 +35,7 @@ from lynxbench.server.rights import API, AccessScope
 from lynxbench.watch.agent import AgentClient, AgentSettings
 from lynxbench.watch.fleet_agent import FleetAgent
 from lynxbench.watch.json_log import make_log
+from recording_teams import TEAM
 from wheels import tiny_lock
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

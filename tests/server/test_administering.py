@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_line import lynxbench_here
-from hosted import TEAM, Caller, World, hidden
+from hosted import Caller, World, hidden
 from lynxbench.server.rights import API
+from recording_teams import TEAM
 
 
 def test_api_form_and_command_line_leave_the_same_line(world: World, tmp_path: Path) -> None:

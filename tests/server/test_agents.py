@@ -21,12 +21,13 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from command_line import QUICK_CONTRACT, lynxbench_here
-from hosted import TEAM, Caller, World, hosted, make_world
+from hosted import Caller, World, hosted, make_world
 from lynxbench.contract.loader import parse_contract
 from lynxbench.model.contract import Contract
 from lynxbench.server.rights import API, AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.watch.store_tables import watched
+from recording_teams import TEAM
 
 CONTRACT = (
     QUICK_CONTRACT.replace("name: spin", "name: spin-nightly")

@@ -10,13 +10,14 @@ import pytest
 
 from command_line import lynxbench_here
 from compared import make_contract
-from hosted import OTHER, TEAM, Caller, Team, World, hidden, made_result, make_team, trust_all
+from hosted import Caller, World, hidden, trust_all
 from lynxbench.contract.writer import Marked, render_contract
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ContractSigned
 from lynxbench.record.agreeing import render_signed, seal_agreement
 from lynxbench.record.recording import seal
 from lynxbench.server.rights import API
+from recording_teams import OTHER, TEAM, Team, made_result, make_team
 
 
 def asking(name: str, **changes: object) -> Contract:

@@ -13,7 +13,7 @@ import pytest
 
 from analysed import fleet_results, planted_fleet, sign_in_ledger
 from command_line import lynxbench_here
-from hosted import Caller, World, hidden, make_team, record, trust_all
+from hosted import Caller, World, hidden, trust_all
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.analysis_entries import check_analysis
 from lynxbench.ledger.bundle import export_bundle
@@ -27,6 +27,7 @@ from lynxbench.record.recalling_analyses import analysis_document, named_analysi
 from lynxbench.report.render_html import HtmlRenderer
 from lynxbench.server.pages.analyses_page import compose_analysis
 from lynxbench.server.rights import API
+from recording_teams import make_team, record
 
 SECTION = re.compile(r"<section.*?</section>", re.DOTALL)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hosted import Answer, Caller, World, made_result, record
+from hosted import Answer, Caller, World
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.ledger.queries import find_run, open_runs
@@ -16,6 +16,7 @@ from lynxbench.model.result import Result
 from lynxbench.model.standing import Announcement
 from lynxbench.record.recording import LedgerRecorder, seal
 from lynxbench.server.rights import API
+from recording_teams import made_result, record
 
 
 def registration(result: Result) -> RunRegistered:

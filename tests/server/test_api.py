@@ -21,11 +21,12 @@ from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, NonFatalError, ScenarioFinished
 
 from command_line import lynxbench_here
-from hosted import Caller, World, hosted, made_result, make_team, make_world, trust_all
+from hosted import Caller, World, hosted, make_world, trust_all
 from lynxbench.model.canonical import short
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import Limiter
 from lynxbench.server.rights import API
+from recording_teams import made_result, make_team
 
 CHECKS = ("not_a_server_error", "response_schema_conformance", "content_type_conformance", "status_code_conformance")
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -8,11 +8,12 @@ import socket
 
 import pytest
 
-from hosted import PASSWORD, TEAM, Caller, World, hidden, made_result
+from hosted import PASSWORD, Caller, World, hidden
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.model.entries import ResultContested
 from lynxbench.record.recording import seal
 from lynxbench.server.rights import API, AccessScope
+from recording_teams import TEAM, made_result
 
 BASE = 100
 

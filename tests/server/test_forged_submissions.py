@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hosted import OTHER, TEAM, Caller, Team, World, canonical, leave_run, made_result, make_team, record
+from hosted import Caller, World
 from lynxbench.decide.demonstrating import make_demo
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keys import new_signing_key
@@ -30,6 +30,7 @@ from lynxbench.model.entries import Entry, ResultContested, Role
 from lynxbench.model.result import INVENTED_FIGURES
 from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.rights import API, AccessScope
+from recording_teams import OTHER, TEAM, Team, canonical, leave_run, made_result, make_team, record
 
 BASE = 100
 

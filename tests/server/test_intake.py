@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from forged_runs import bundle_of, forged_run
-from hosted import TEAM, Team, made_result, make_team
 from lynxbench.errors import BadLedger, EvidenceInvalid, Refused
 from lynxbench.ledger.location import locate, open_ledger
 from lynxbench.ledger.queries import find_result
@@ -22,6 +21,7 @@ from lynxbench.server.intake_worker import LOW_PRIORITY
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.settings import MOST_BUNDLE_BYTES, WorkerBounds
 from lynxbench.server.uploads import Taken
+from recording_teams import TEAM, Team, made_result, make_team
 
 SUBMITTER = Principal("agent", TEAM, frozenset({AccessScope.SUBMIT}), "token")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from compared import make_result
-from hosted import TEAM, Team, make_team, record
 from lynxbench.server.pages.ledger_page import PER_PAGE, ledger_page
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
 from newer_entries import append_as_newer, newer
+from recording_teams import TEAM, Team, make_team, record
 
 
 @pytest.fixture

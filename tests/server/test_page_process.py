@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from compared import make_contract, make_executor, make_result
-from hosted import TEAM, Team, make_team, record
 from lynxbench.errors import BadInput
 from lynxbench.model.result import Result
 from lynxbench.server.page_cache import OLDEST_S, WORK
@@ -28,6 +27,7 @@ from lynxbench.server.pages.runs_page import runs_page
 from lynxbench.server.server_state import INTAKE, SCRATCH, Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
+from recording_teams import TEAM, Team, make_team, record
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from compared import make_attribution, make_contract, make_executor, make_precision, make_result
-from hosted import OTHER, Team, World, canonical, hosted, made_result, make_team, make_world, plant_notice, record
+from hosted import World, hosted, make_world, plant_notice
 from lynxbench.model.entries import DecisionTaken, EntryBody, ResultContested, ResultRetracted
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.record.recording import seal
 from lynxbench.server.page_cache import OLDEST_S
 from lynxbench.server.rights import API
 from lynxbench.watch.store import now_text
+from recording_teams import OTHER, Team, canonical, made_result, make_team, record
 
 OWNER = "ML platform engineering"
 

@@ -11,11 +11,12 @@ import pytest
 from fastapi.routing import APIRoute
 
 from compared import make_contract, make_executor, make_result
-from hosted import World, hosted, make_world, record
+from hosted import World, hosted, make_world
 from lynxbench.model.canonical import plain_json
 from lynxbench.server.app import make_app
 from lynxbench.server.rights import API
 from lynxbench.visible import UNSAFE
+from recording_teams import record
 
 HIDDEN = "a \u202e turned round, \u2066 isolated, \u200b unseen, é kept · \U0001f600"
 CONTROLS = "6.1 \x7f deleted, \x9b controlled, \x1b[2J cleared"

@@ -10,13 +10,14 @@ import pytest
 
 from browsers import Look, launched_browser
 from companies import BACK, PORT, Company, refused, rights_shown
-from hosted import Caller, World, hidden, hosted, make_team
+from hosted import Caller, World, hidden, hosted
 from lynxbench.server.administration import COMMAND_LINE
 from lynxbench.server.provider import Provider
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import RETURN_PATH, Server
 from lynxbench.watch.store import store_url
 from openid_provider import CLIENT, SECRET
+from recording_teams import make_team
 
 READ, SUBMIT, CONTEST, ADMINISTER = AccessScope
 

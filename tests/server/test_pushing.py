@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hosted import TEAM, Caller, World, made_result
+from hosted import Caller, World
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.queries import find_result
 from lynxbench.record.remote import Remote
@@ -22,6 +22,7 @@ from lynxbench.server.limits import Limiter
 from lynxbench.server.rights import API, AccessScope
 from lynxbench.server.settings import MOST_PUSHED_BYTES
 from lynxbench.server.uploads import MOST_OPEN
+from recording_teams import TEAM, made_result
 
 PLACE = f"{API}/bundles"
 BASE = 330

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hosted import Answer, Caller, Team, World, hosted, make_team, make_world, trust_all
+from hosted import Answer, Caller, World, hosted, make_world, trust_all
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.statement import seal_entry
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.remarks import remarks_of
 from lynxbench.model.entries import Entry, EntryBody, ResultContested, ResultNoted, ResultTagged
 from lynxbench.record.recording import seal
+from recording_teams import Team, make_team
 
 SCRIPT = "<script>alert(1)</script>"
 

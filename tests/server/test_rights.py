@@ -143,10 +143,11 @@ def test_scopes_do_not_contain_each_other(world: World) -> None:
 
 
 def test_without_users_this_machine_may_read_and_nothing_else(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from hosted import hosted, make_team
+    from hosted import hosted
     from lynxbench.server.server_state import Server
     from lynxbench.server.settings import ServerSettings
     from lynxbench.watch.store import store_url
+    from recording_teams import make_team
 
     team = make_team("alone", tmp_path)
     settings = ServerSettings(upload_folder=tmp_path / "uploads", environment=team.environment)

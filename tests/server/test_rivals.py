@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from hosted import OTHER, TEAM, Caller, World, hosted, made_result, make_world, plant_notice, record, trust_all
+from hosted import Caller, World, hosted, make_world, plant_notice, trust_all
 from lynxbench.ledger.bundle import import_bundle
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import RerunVerdict, ResultRerun, RunRegistered
 from lynxbench.record.recording import seal
 from lynxbench.server.rights import API, AccessScope
 from lynxbench.watch.store_tables import notices
+from recording_teams import OTHER, TEAM, made_result, record
 
 
 @pytest.fixture(scope="module")

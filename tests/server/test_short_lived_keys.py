@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hosted import Team, made_result, make_team, record
 from issued import ISSUER, SUBJECT, FakeIssuer
 from lynxbench.errors import EvidenceInvalid, Refused
 from lynxbench.evidence.keys import SigningKey
@@ -21,6 +20,7 @@ from lynxbench.record.recalling import ledger_checks
 from lynxbench.record.recording import seal
 from lynxbench.server.ingest import take_in
 from lynxbench.server.rights import AccessScope, Principal
+from recording_teams import Team, made_result, make_team, record
 
 ISSUED = FakeIssuer()
 IDENTITY = TrustedIdentity(issuer=ISSUER, subject=SUBJECT, team="build", roles=(Role.RUNNER,), keys=ISSUED.keys)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from hosted import PASSWORD, Caller, World, hidden, hosted, make_team
+from hosted import PASSWORD, Caller, World, hidden, hosted
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.server import connections
 from lynxbench.server.access import Access
@@ -26,6 +26,7 @@ from lynxbench.server.rights import API, AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings, dangers_of
 from lynxbench.watch.store import Store, store_url
+from recording_teams import make_team
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 SOON_S = 60.0

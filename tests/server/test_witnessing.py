@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandRun, lynxbench_here
-from hosted import OTHER, PASSWORD, ROLES, TEAM, Team, World, canonical, hosted, made_result, make_team, record
+from hosted import PASSWORD, ROLES, World, hosted
 from ledgers import decision, key_of
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.ledger.checkpoints import prove_stored
@@ -26,6 +26,7 @@ from lynxbench.server.rights import API
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
+from recording_teams import OTHER, TEAM, Team, canonical, made_result, make_team, record
 
 PLAIN = {"Content-Type": "text/plain"}
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from hosted import PASSWORD, Answer, Caller, World, hosted, make_team
+from hosted import PASSWORD, Answer, Caller, World, hosted
 from lynxbench.server.provider_settings import GroupRight, ProviderSettings
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import RETURN_PATH, Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
 from openid_provider import CLIENT, SECRET, RunningProvider, running_provider
+from recording_teams import make_team
 
 READ, SUBMIT, CONTEST, ADMINISTER = AccessScope
 GROUPS = (

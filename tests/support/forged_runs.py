@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from hosted import Team
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder
@@ -21,6 +20,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.recording import record_folder
 from lynxbench.run.concluding import LiveEvidence, conclude, first_attribution
+from recording_teams import Team
 
 Lie = Callable[[PrecisionResult], dict[str, Any]]
 

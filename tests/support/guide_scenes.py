@@ -19,13 +19,14 @@ import numpy as np
 from analysed import fleet_results
 from command_line import PAUSING, QUICK_CONTRACT, CommandRun, lynxbench_here
 from experiments import EXPERIMENT, WORK
-from hosted import PASSWORD, record
+from hosted import PASSWORD
 from lynxbench.decide.demonstrating import demo_results
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import locate, open_ledger
 from lynxbench.model.analyses import conclude
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.result import Result
+from recording_teams import record
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from hosted import Team
 from lynxbench.evidence.envelope import STATEMENT_TYPE, Envelope, sign
 from lynxbench.evidence.statement import IN_TOTO_STATEMENT, newer_columns
 from lynxbench.ledger import log as log_module
@@ -12,6 +11,7 @@ from lynxbench.ledger import merkle
 from lynxbench.ledger.index_rows import IndexRows
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.canonical import canonical_bytes
+from recording_teams import Team
 
 
 def newer(

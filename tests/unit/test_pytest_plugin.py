@@ -19,7 +19,6 @@ import pytest
 import lynxbench
 from compared import RUN_MEANS, make_executor, make_precision, make_result
 from forked_workers import forked_workers
-from hosted import record
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import locate, open_ledger
 from lynxbench.model.evidence_gate import Lack
@@ -29,6 +28,7 @@ from lynxbench.public_values import ComparedResults
 from lynxbench.pytest_plugin import is_proven_regression, line_of
 from lynxbench.record.comparing_results import compare_sides, side_of
 from planted import OF_EVIDENCE, Plant, doubted, unsteady
+from recording_teams import record
 
 pytest_plugins = ("pytester",)
 

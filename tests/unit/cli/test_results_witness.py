@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandRun, lynxbench_here
-from hosted import Team, make_team
 from ledgers import decision
 from lynxbench.record.recording import seal
+from recording_teams import Team, make_team
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 
 from command_line import CommandRun, lynxbench_here
 from compared import make_contract, make_executor, make_result
-from hosted import Team, make_team, record
 from lynxbench.cli.terminal import as_lines, coloured, say, tell
 from lynxbench.evidence.documents import write_result
 from lynxbench.https import HttpAnswer
@@ -24,6 +23,7 @@ from lynxbench.model.result import Result
 from lynxbench.record.recording import seal
 from lynxbench.visible import UNSAFE
 from lynxbench.watch.json_log import make_log
+from recording_teams import Team, make_team, record
 
 SOURCE = Path(__file__).parents[3] / "src" / "lynxbench"
 ELSEWHERE = {

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from command_line import lynxbench_here
-from hosted import record
 from lynxbench.decide import packing
 from lynxbench.decide.deciding import Gathered, ask_purchase, read_catalogue
 from lynxbench.decide.decision_gate import HELD_BACK, hold_back, is_held_back
@@ -25,6 +24,7 @@ from lynxbench.model.packs import PackedDecision
 from lynxbench.model.result import INVENTED_FIGURES, Result
 from lynxbench.model.standing import Standing
 from planted import OF_EVIDENCE, OF_STANDING, TEAM, hardware_bound, signed, stands
+from recording_teams import record
 from teams import make_team
 
 TEAMS = ("alpha", "bravo")

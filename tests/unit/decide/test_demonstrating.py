@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from command_line import lynxbench_here
-from hosted import Team, leave_run, make_team
 from lynxbench.decide.demonstrating import EXAMPLE_TEAM, demo_results, make_demo
 from lynxbench.decide.packing import verify_pack
 from lynxbench.errors import EvidenceInvalid, ExitCode, Refused
@@ -23,6 +22,7 @@ from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Blob, ResultContested
 from lynxbench.record.recording import record_folder, seal
+from recording_teams import Team, leave_run, make_team
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from command_line import lynxbench_here
-from hosted import Team, made_result, make_team, record
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.evidence.keys import new_signing_key
@@ -28,6 +27,7 @@ from lynxbench.model.entries import Blob, ResultContested, Role, RunAbandoned, R
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Announcement, Standing
 from lynxbench.record.recording import seal
+from recording_teams import Team, made_result, make_team, record
 
 RUNS = 10
 DOCUMENT = b'{"what": "was planned"}'

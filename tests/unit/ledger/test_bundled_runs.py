@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from hosted import Team, leave_run, made_result, make_team
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.manifest import write_manifest
@@ -22,6 +21,7 @@ from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import Blob, RunRegistered
 from lynxbench.record.recalling import ledger_checks
 from lynxbench.record.recording import blob_of, keep_files, seal
+from recording_teams import Team, leave_run, made_result, make_team
 
 NONCE = "n" * 32
 

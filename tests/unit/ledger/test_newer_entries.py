@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from compared import make_result
-from hosted import Team, make_team, record
 from lynxbench.errors import BadInput, EvidenceInvalid, NewerEntry
 from lynxbench.evidence.statement import open_entry
 from lynxbench.ledger.bundle import export_bundle
@@ -18,6 +17,7 @@ from lynxbench.ledger.result_standings import standings
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
 from newer_entries import append_as_newer, newer
+from recording_teams import Team, make_team, record
 
 UPDATE = "a newer lynxbench wrote it: update lynxbench"
 

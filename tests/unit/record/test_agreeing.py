@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from compared import make_contract, make_result
-from hosted import record
 from ledgers import decision, sealed
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope
@@ -31,6 +30,7 @@ from lynxbench.record.agreeing import (
     sign_into,
 )
 from lynxbench.record.recording import seal
+from recording_teams import record
 from teams import Team, make_team, trusts
 
 CONTRACT = make_contract(teams=["alpha", "bravo"])

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from compared import make_executor, make_result
-from hosted import record
 from ledgers import key_of, trusting
 from lynxbench.errors import Refused
 from lynxbench.evidence.trust import TrustList
@@ -18,6 +17,7 @@ from lynxbench.model.entries import DecisionTaken, ResultRetracted
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.record.baselines import accept_baseline, baseline_of
 from lynxbench.record.recording import seal
+from recording_teams import record
 
 OURS, THEIRS = key_of("ours"), key_of("theirs")
 TRUST: TrustList = trusting(OURS)

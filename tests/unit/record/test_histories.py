@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from compared import make_contract, make_precision, make_result
-from hosted import make_team, record
 from lynxbench.errors import BadInput
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.trust import TrustList
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.record.histories import Past, history_of, whole_history
+from recording_teams import make_team, record
 
 BOTH = {
     "task": "embed",

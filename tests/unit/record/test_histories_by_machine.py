@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from compared import make_executor, make_result
-from hosted import make_team, record
 from lynxbench.compare.machine_series import MOST_MACHINES, tell_machines_apart
 from lynxbench.errors import NotFound
 from lynxbench.evidence.documents import write_result
@@ -20,6 +19,7 @@ from lynxbench.report.documents.history_document import compose_history
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.pages.overview_page import verdict_words
+from recording_teams import make_team, record
 
 Run = tuple[str, float, dict[str, object]]
 """Machine, level, what differs in its executor."""

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from compared import make_contract, make_executor, make_percentile, make_precision, make_result
-from hosted import Team, make_team, record
 from lynxbench.model.contract import Contract
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.record.known_sittings import between_sittings, known_sittings
 from lynxbench.stats.sessions import FEWEST_SITTINGS
+from recording_teams import Team, make_team, record
 
 FIRST = datetime(2026, 3, 2, 3, tzinfo=UTC)
 KEY = (Precision.FP32, "throughput")

@@ -11,7 +11,7 @@ import pytest
 
 from command_line import lynxbench_here
 from forged_runs import bundle_of, change_document, conclude_again, forged_run, seal_again, stretch
-from hosted import Team, make_team, seal
+from hosted import seal
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import export_bundle, import_bundle
@@ -26,6 +26,7 @@ from lynxbench.record.recording import record_folder
 from lynxbench.record.sample_copies import OWN_SAMPLES, check_own_samples, copied_lines
 from lynxbench.server.recompute_worker import recompute
 from lynxbench.watch.recomputations import RecomputationState
+from recording_teams import Team, make_team
 
 Columns = dict[int, bytes]
 

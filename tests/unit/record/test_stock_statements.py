@@ -16,8 +16,8 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
 from command_line import CommandRun, lynxbench_here
-from hosted import Team, made_result, make_team, record
 from lynxbench.ledger.queries import find_result
+from recording_teams import Team, made_result, make_team, record
 
 DERIVED = {"test-result.dsse.json", "provenance.dsse.json"}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hosted import TEAM, make_team
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.server import page_cache
 from page_clock import PageClock
+from recording_teams import TEAM, make_team
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from compared import make_contract
-from hosted import canonical, make_team
 from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.evidence.trust import TrustList
 from lynxbench.server.administration import OK, REFUSED, Administration, ChangeAuthor
 from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store
+from recording_teams import canonical, make_team
 
 ADA = ChangeAuthor("ada (ml)", "192.0.2.7")
 PASSWORD = "a long enough password"

@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 from fastapi import HTTPException, Request
 
-from hosted import make_team
 from lynxbench.server.guard import MOST_REMEMBERED, Doorkeeper, remote_of
 from lynxbench.server.limits import WRONG_TOKENS_PER_MIN
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
+from recording_teams import make_team
 
 PEER = "10.0.0.1"
 

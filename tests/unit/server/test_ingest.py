@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from hosted import OTHER, TEAM, Team, made_result, make_team
 from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, Refused
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.trust import TrustList
@@ -24,6 +23,7 @@ from lynxbench.record.recording import seal
 from lynxbench.server.ingest import OfferedBundle, Outcome, _apart, take_in, take_in_all
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.uploads import Taken
+from recording_teams import OTHER, TEAM, Team, made_result, make_team
 
 SCOPES = frozenset({AccessScope.SUBMIT})
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysed import planted_experiment, sign_in_ledger
 from compared import make_contract, make_result
-from hosted import World, make_world, record
+from hosted import World, make_world
 from lynxbench.compare.stack_signals import read_signals
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.queries import ListedFigure, Wanted, find_result, list_results
@@ -18,6 +18,7 @@ from lynxbench.model.figures import Figure
 from lynxbench.record.histories import Past, history_of, record_of
 from lynxbench.server.ledger_views import cell_contracts, contract_ids, executor_ids, shown_figure
 from lynxbench.server.page_past import PagePast
+from recording_teams import record
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compared import make_contract, make_executor, make_result
-from hosted import record
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.server import page_cache
 from lynxbench.server.page_cache import (
@@ -33,6 +32,7 @@ from lynxbench.server.page_cache import (
     PageMaker,
 )
 from page_clock import PageClock, making
+from recording_teams import record
 
 
 def result_of(name: str, contract=None, number: int = 0):

@@ -9,11 +9,11 @@ from typing import cast
 
 import pytest
 
-from hosted import made_result, make_team, record
 from lynxbench.server import recompute_queue
 from lynxbench.server.recompute_queue import CALM_S, LONGEST_WAIT_S, Outcome, RecomputeProcess, RecomputeQueue
 from lynxbench.watch.recomputations import DueResult, Recomputations, RecomputationState
 from lynxbench.watch.store import Store
+from recording_teams import made_result, make_team, record
 
 
 class Answers:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hosted import make_team
 from lynxbench.server.server_state import FLOOD_LOOK_S, LOOK_S, Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
+from recording_teams import make_team
 
 ROUNDS = 3
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hosted import Team, made_result, make_team, record
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.watch.recomputations import MOST_LINE, MOST_LINES, NOT_YET, WHOLE, Recomputations, RecomputationState
 from lynxbench.watch.store import Store
+from recording_teams import Team, made_result, make_team, record
 
 
 @pytest.fixture

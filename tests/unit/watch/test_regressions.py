@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from compared import make_contract, make_executor, make_precision, make_result
-from hosted import Team, make_team, record
 from lynxbench.errors import BadInput, NotFound
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.entries import ResultVerified
@@ -28,6 +27,7 @@ from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.session_book import counted_results
 from lynxbench.watch.store import Store
 from lynxbench.watch.store_tables import baselines, levels, notices
+from recording_teams import Team, make_team, record
 
 FIRST = datetime(2026, 3, 2, 3, tzinfo=UTC)
 OWNER = "platform SRE"

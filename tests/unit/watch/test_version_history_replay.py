@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from compared import make_contract, make_executor, make_result
-from hosted import make_team, record
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.model.result import Validity, ValidityVerdict
+from recording_teams import make_team, record
 
 FOLDER = str(Path(__file__).parents[3] / "benchmarks")
 sys.path.insert(0, FOLDER)
