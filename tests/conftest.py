@@ -59,6 +59,7 @@ LONG = (
     "tests/unit/engines/test_torch_attention.py",
     "tests/e2e/test_experiment.py",
     "tests/e2e/test_real_servers.py",
+    "tests/e2e/test_real_server_contracts.py",
     "tests/e2e/test_run.py",
     "tests/e2e/test_serving.py",
     "tests/e2e/test_fleet_dispatch.py",

@@ -17,7 +17,7 @@ from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.layers import Layer
 from lynxbench.model.serving import KserveEngine, TensorInput
-from real_servers import ROOT, triton_server
+from real_servers import ROOT
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
@@ -46,12 +46,6 @@ protocol:
   limit: 3 s
   foreign_load: 100 %
 """
-
-
-@pytest.fixture(scope="module")
-def triton():
-    with triton_server() as server:
-        yield server
 
 
 def stats_of(server):
