@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # A shell starts background jobs with SIGINT ignored, and children inherit it: an interrupting test would test nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Four processes share two cores: threads that have no work sleep, as those that spin would take a core from the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # How long an example takes is the machine's affair.
 hypothesis.settings.register_profile(

@@ -199,14 +199,16 @@ def test_one_millisecond_is_measured_within_half_a_percent() -> None:
     session = open_session("lynxbench.workload.examples:one_millisecond")
     clock = time.perf_counter_ns
     bare, wrapped = [], []
-    for index in range(300):
+    for index in range(3000):
         start = clock()
         one_millisecond()
         bare.append(clock() - start)
         start = clock()
         session.step(index)
         wrapped.append(clock() - start)
-    # The shortest of either: other programs on the machine can only add time, here to more than nine in ten.
+        if index % 300 == 299 and min(wrapped) == pytest.approx(min(bare), rel=0.005):
+            break
+    # The shortest of either: other programs on the machine can only add time, and now and then to all of the first 300.
     assert min(wrapped) == pytest.approx(min(bare), rel=0.005)
 
 
