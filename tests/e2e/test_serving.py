@@ -301,7 +301,10 @@ def test_a_replayed_trace_and_an_interrupted_run_that_goes_on(tmp_path):
 
 @pytest.mark.slow
 def test_saturation_of_a_server_of_known_capacity(tmp_path):
-    """No claim beyond what the server can do; a busy machine makes a claim smaller, or none, and never larger."""
+    """No claim beyond what the server can do; a busy machine makes a claim smaller, or none, and never larger.
+
+    Where it leaves the client too little the run is void, and claims nothing.
+    """
     true_per_s = capacity(service_s=0.005, servers=8, limit_s=0.011, violations=0.2)
     with running_server(Behaviour(ttft_ms=5, slots=8, service="exponential", tokens=1)) as server:
         text = served_contract(
@@ -313,7 +316,16 @@ def test_saturation_of_a_server_of_known_capacity(tmp_path):
             shortest="1 s",
             longest="1 s",
         )
-        result = run_json(tmp_path, text)
+        (tmp_path / "served.yaml").write_text(text, encoding="utf-8")
+        done = lynxbench_here("run", "served.yaml", "--json", cwd=tmp_path)
+    result = json.loads(done.out)
+    if done.code == 1:
+        measured = result["per_precision"][0]
+        assert measured["validity"]["verdict"] == "void", done.err
+        assert "the client was the limit" in measured["validity"]["reasons"][0]
+        assert (measured["throughput"], measured["load"]["saturation"]) == (None, None)
+        return
+    assert done.code == 0, done.err
     search = SaturationRecord.model_validate_json(json.dumps(load_of(result)["saturation"]))
     assert_honest(search, budget_s=20)
     assert search.ceiling_per_s <= 1.25 * 1600, "eight slots of 5 ms"
