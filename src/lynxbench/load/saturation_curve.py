@@ -78,10 +78,13 @@ def _estimate_for_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: fl
 
 
 def _narrowed(grid: Float64, cumulated: Float64) -> Float64:
-    """As many points over the part that holds almost all of the weight, and one step more on each side."""
-    first = max(int(np.searchsorted(cumulated, FRINGE)) - 1, 0)
-    last = min(int(np.searchsorted(cumulated, 1 - FRINGE)) + 1, len(grid) - 1)
-    return np.linspace(grid[first], grid[last], len(grid))
+    """As many points over the part that holds almost all of the weight, and one step more on each side.
+
+    Its ends lie between points, by the weight: on points, rounding could move all of the grid by a step.
+    """
+    step = grid[1] - grid[0]
+    first, last = np.interp((FRINGE, 1 - FRINGE), cumulated, grid)
+    return np.linspace(max(first - step, grid[0]), min(last + step, grid[-1]), len(grid))
 
 
 def _posterior(
