@@ -104,7 +104,7 @@ INTO = $(BIN)/uv pip install --quiet --compile-bytecode --python
 .PHONY: servers test-servers bench-peers
 
 test-servers: $(STAMPS)/dev servers
-	$(BIN)/python -m pytest -q -m servers tests/e2e/test_real_servers.py tests/e2e/test_real_server_contracts.py
+	$(BIN)/python -m pytest -q -m servers tests/e2e
 
 servers: $(STAMPS)/server-llamacpp $(STAMPS)/server-triton
 

@@ -20,7 +20,7 @@ from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
 from lynxbench.load.send_schedule import constant
 from lynxbench.model.serving import KserveEngine, TensorInput
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.usefixtures("one_preflight")]
+pytestmark = [pytest.mark.servers, pytest.mark.slow]
 
 TOKENS = 4
 PROMPTS = (
